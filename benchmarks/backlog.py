@@ -25,7 +25,7 @@ from stentor.admin.topics import Registrar
 from stentor.bench import machine
 from stentor.bench.narada.topologies import TOPOLOGIES, network
 from stentor.cli.bench import running
-from stentor.cli.process import Readiness
+from stentor.cli.running.process import Readiness
 from stentor.client.fabric import connect
 from stentor.model.attribute import EMPTY_SCHEMA, Schema
 from stentor.model.communication import end_name
@@ -188,16 +188,34 @@ async def measure(folder: Path, trial: Trial, say: Callable[[str], None]) -> Out
 
 def table(outcomes: list[Outcome]) -> Table:
     found = Table(
-        "ledger", "events", "a record", "opened s", "answers s", "new: first s", "all s", "away: first s", "all s",
-        "MiB at rest", "highest", "on disk", box=None, pad_edge=False,
-    )  # fmt: skip
+        "ledger",
+        "events",
+        "a record",
+        "opened s",
+        "answers s",
+        "new: first s",
+        "all s",
+        "away: first s",
+        "all s",
+        "MiB at rest",
+        "highest",
+        "on disk",
+        box=None,
+        pad_edge=False,
+    )
     for each in outcomes:
         times = [f"{times[name]:.2f}" for name in (NEW, AWAY) for times in (each.first, each.all_of_it)]
         found.add_row(
-            each.trial.storage, f"{each.trial.events:,}", f"{each.trial.batch:,}", f"{each.opened:.2f}",
-            f"{each.answers:.2f}", *times, f"{each.resting:,.0f}", f"{max(each.highest.values()):,.0f}",
+            each.trial.storage,
+            f"{each.trial.events:,}",
+            f"{each.trial.batch:,}",
+            f"{each.opened:.2f}",
+            f"{each.answers:.2f}",
+            *times,
+            f"{each.resting:,.0f}",
+            f"{max(each.highest.values()):,.0f}",
             f"{each.disk:,.0f}",
-        )  # fmt: skip
+        )
     return found
 
 
@@ -220,9 +238,11 @@ def main(
             console.print(table(outcomes[-1:]))
     report: dict[str, Any] = {
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "machine": msgspec.to_builtins(machine.describe()), "noise_cores": round(noise.cores(), 2),
-        "body_bytes": BODY, "outcomes": msgspec.to_builtins(outcomes),
-    }  # fmt: skip
+        "machine": msgspec.to_builtins(machine.describe()),
+        "noise_cores": round(noise.cores(), 2),
+        "body_bytes": BODY,
+        "outcomes": msgspec.to_builtins(outcomes),
+    }
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / f"{out}.json").write_text(json.dumps(report, indent=1))
     console.print(f"written: {RESULTS / out}.json", highlight=False)

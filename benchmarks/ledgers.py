@@ -78,8 +78,10 @@ def ledger(where: str) -> Contestant:
 @contextmanager
 def contestants(console: Console) -> Iterator[dict[str, Contestant]]:
     found: dict[str, Contestant] = {
-        "file": raw, "segments": ledger("segments:{}/segments"), "sqlite": ledger("sqlite:{}/sqlite")
-    }  # fmt: skip
+        "file": raw,
+        "segments": ledger("segments:{}/segments"),
+        "sqlite": ledger("sqlite:{}/sqlite"),
+    }
     with ExitStack() as stack:
         try:
             found["postgresql"] = ledger(stack.enter_context(server()).replace("{", "{{").replace("}", "}}"))
@@ -132,9 +134,13 @@ def main(
     console.print(table)
     report: dict[str, Any] = {
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "machine": msgspec.to_builtins(machine.describe()), "noise_cores": round(noise.cores(), 2),
-        "event_bytes": EVENT, "seconds": seconds, "rates": rates, "medians": medians,
-    }  # fmt: skip
+        "machine": msgspec.to_builtins(machine.describe()),
+        "noise_cores": round(noise.cores(), 2),
+        "event_bytes": EVENT,
+        "seconds": seconds,
+        "rates": rates,
+        "medians": medians,
+    }
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / f"{out}.json").write_text(json.dumps(report, indent=1))
     console.print(f"written: {RESULTS / out}.json", highlight=False)

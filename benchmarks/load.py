@@ -74,10 +74,15 @@ class Generator:
         progress = _Progress()
         receiver = self._receive(subscribers, size, progress)
         self._loops.publish(
-            publisher.socket.fileno(), b"".join(ring), ctypes.c_int64(unit), ctypes.c_int64(len(ring)),
-            ctypes.c_int64(max(1, SEND // unit)), ctypes.c_int64(max(4, WINDOW // unit)),
-            ctypes.c_int64(int(seconds * 1e9)), ctypes.byref(progress),
-        )  # fmt: skip
+            publisher.socket.fileno(),
+            b"".join(ring),
+            ctypes.c_int64(unit),
+            ctypes.c_int64(len(ring)),
+            ctypes.c_int64(max(1, SEND // unit)),
+            ctypes.c_int64(max(4, WINDOW // unit)),
+            ctypes.c_int64(int(seconds * 1e9)),
+            ctypes.byref(progress),
+        )
         return _finish(receiver, progress)
 
     def scatter(
@@ -94,9 +99,14 @@ class Generator:
         progress = _Progress()
         receiver = self._receive(subscribers, size, progress)
         self._loops.publish_each(
-            sockets, count, b"".join(frames), ctypes.c_int64(len(frames[0])), ctypes.c_int64(AHEAD * count),
-            ctypes.c_int64(int(seconds * 1e9)), ctypes.byref(progress),
-        )  # fmt: skip
+            sockets,
+            count,
+            b"".join(frames),
+            ctypes.c_int64(len(frames[0])),
+            ctypes.c_int64(AHEAD * count),
+            ctypes.c_int64(int(seconds * 1e9)),
+            ctypes.byref(progress),
+        )
         return _finish(receiver, progress)
 
     def pace(
@@ -107,9 +117,14 @@ class Generator:
         progress = _Progress()
         receiver = self._receive([subscriber], size, progress, arrived_at)
         self._loops.pace(
-            publisher.socket.fileno(), message, ctypes.c_int64(len(message)), ctypes.c_int64(count),
-            ctypes.c_int64(1_000_000_000 // rate), sent_at, ctypes.byref(progress),
-        )  # fmt: skip
+            publisher.socket.fileno(),
+            message,
+            ctypes.c_int64(len(message)),
+            ctypes.c_int64(count),
+            ctypes.c_int64(1_000_000_000 // rate),
+            sent_at,
+            ctypes.byref(progress),
+        )
         outcome = _finish(receiver, progress)
         if outcome.delivered < count:
             raise LinkError(f"{count - outcome.delivered} of {count} messages did not arrive")
@@ -128,11 +143,16 @@ class Generator:
         capacity = ctypes.c_int64(len(arrived_at) if arrived_at else 0)
         thread = threading.Thread(
             target=lambda: self._loops.receive(
-                links, len(links), ctypes.c_int64(size), ctypes.c_int64(PATIENCE), arrived_at, capacity,
+                links,
+                len(links),
+                ctypes.c_int64(size),
+                ctypes.c_int64(PATIENCE),
+                arrived_at,
+                capacity,
                 ctypes.byref(progress),
             ),
             daemon=True,
-        )  # fmt: skip
+        )
         thread.start()
         return thread
 

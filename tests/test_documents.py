@@ -22,10 +22,16 @@ def test_links_lead_to_files_that_exist(page: Path) -> None:
     assert [link for link in links if not (page.parent / link).exists()] == []
 
 
-def test_the_path_of_an_event_names_modules_that_exist() -> None:
-    modules = _MODULE.findall((ROOT / "docs" / "one-event.md").read_text(encoding="utf-8"))
+@pytest.mark.parametrize("page", ["ARCHITECTURE.md", "docs/one-event.md"])
+def test_modules_that_a_page_names_exist(page: str) -> None:
+    modules = _MODULE.findall((ROOT / page).read_text(encoding="utf-8"))
     assert len(modules) > 20
-    assert [module for module in modules if not (SOURCE / module).exists()] == []
+    assert [module for module in modules if not is_there(module)] == []
+
+
+def is_there(module: str) -> bool:
+    """Whether there is a module of this path; a bare name stands for the module of that name in any package."""
+    return (SOURCE / module).exists() or (ROOT / module).exists() or ("/" not in module and any(SOURCE.rglob(module)))
 
 
 def test_every_decision_is_in_the_index() -> None:

@@ -1,4 +1,4 @@
-"""The house itself: short modules and functions, honest names, layers, and a coverage table that tells the truth."""
+"""The house itself: short modules and functions, honest names, layers, and a coverage list that tells the truth."""
 
 import ast
 import re
@@ -18,7 +18,7 @@ TESTS = sorted((ROOT / "tests").rglob("*.py"))
 LONGEST_MODULE = 500  # lines
 LONGEST_FUNCTION = 70
 BANNED = {"util", "utils", "helper", "helpers", "common", "misc", "manager"}
-_ID = re.compile(r"[A-Z]{2}-\d{2}")
+_ENTRY = re.compile(r"^- (?=\*\*[A-Z]{2}-\d{2}\*\*)", re.MULTILINE)
 
 
 def name(path: Path) -> str:
@@ -90,20 +90,21 @@ def test_rules_see_what_breaks_them(sees: Callable[[ast.AST], bool], broken: str
 # ---- docs/internal/coverage.md
 
 
-class Row:
-    """One requirement of the coverage table."""
+class Requirement:
+    """One requirement of the list: its id and state, and below it the modules and tests that it names."""
 
-    def __init__(self, line: str) -> None:
-        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
-        self.id, self.state = cells[0], cells[2]
-        self.modules, self.tests = (re.findall(r"`([^`]+)`", cell) for cell in cells[3:5])
+    def __init__(self, entry: str) -> None:
+        self.id, self.state = re.findall(r"^\*\*(.*?)\*\* \((.*?)\)", entry)[0]
+        parts = dict(re.findall(r"^  - (modules|tests): (.*(?:\n    .*)*)", entry, flags=re.MULTILINE))
+        self.modules = re.findall(r"`([^`]+)`", parts.get("modules", ""))
+        self.tests = re.findall(r"`([^`]+)`", parts.get("tests", ""))
 
 
-def table() -> dict[str, Row]:
+def requirements() -> dict[str, Requirement]:
     text = (ROOT / "docs" / "internal" / "coverage.md").read_text(encoding="utf-8")
-    rows = [Row(line) for line in text.splitlines() if _ID.match(line.strip("| "))]
-    found = {row.id: row for row in rows}
-    assert len(found) == len(rows), "an id stands in the table once"
+    entries = [Requirement(entry) for entry in _ENTRY.split(text)[1:]]
+    found = {entry.id: entry for entry in entries}
+    assert len(found) == len(entries), "an id stands in the list once"
     return found
 
 
@@ -117,8 +118,8 @@ def marks() -> Iterator[tuple[Path, str]]:
                     yield path, str(argument.value)
 
 
-def test_the_table_knows_every_requirement() -> None:
-    found = table()
+def test_the_list_knows_every_requirement() -> None:
+    found = requirements()
     papers = {requirement.split("-")[0] for requirement in found}
     assert papers == {"RD", "GE", "MK", "CO", "SC", "SP", "UX"}
     for paper in papers:
@@ -128,13 +129,13 @@ def test_the_table_knows_every_requirement() -> None:
 
 
 def test_tests_prove_only_requirements_that_there_are() -> None:
-    known = table()
+    known = requirements()
     assert [(name(path), proven) for path, proven in marks() if proven not in known] == []
 
 
 def test_what_is_done_names_tests_and_modules_that_exist() -> None:
     wrong = []
-    for row in table().values():
+    for row in requirements().values():
         if row.state == "open":
             continue
         missing = [test for test in row.tests if not (ROOT / test).exists()]
@@ -145,7 +146,7 @@ def test_what_is_done_names_tests_and_modules_that_exist() -> None:
 
 
 def test_what_a_test_proves_is_not_called_open() -> None:
-    known = table()
+    known = requirements()
     still_open = {requirement for requirement, row in known.items() if row.state == "open"}
     assert [(name(path), proven) for path, proven in marks() if proven in still_open] == []
 

@@ -53,9 +53,17 @@ class Suite:
         with tempfile.TemporaryDirectory(prefix="stentor-against-") as folder:
             out = Path(folder) / "measured"
             command = [
-                str(directory / ".venv/bin/python"), "-m", self.module, "--rounds", "1", "--only", part,
-                "--out", str(out), *self.options(scale),
-            ]  # fmt: skip
+                str(directory / ".venv/bin/python"),
+                "-m",
+                self.module,
+                "--rounds",
+                "1",
+                "--only",
+                part,
+                "--out",
+                str(out),
+                *self.options(scale),
+            ]
             said = _run(command, directory, Path(folder) / "said")
             try:
                 content = msgspec.json.decode(out.with_suffix(".json").read_bytes())
@@ -103,7 +111,13 @@ SUITES: Mapping[str, Suite] = {
         "benchmarks",
         tuple(WORKLOADS),
         lambda scale: [
-            "--targets", _OURS, "--no-install", "--duration", str(scale.seconds), "--settle", str(scale.settle),
+            "--targets",
+            _OURS,
+            "--no-install",
+            "--duration",
+            str(scale.seconds),
+            "--settle",
+            str(scale.settle),
         ],
         _samples,
     ),
@@ -127,4 +141,4 @@ SUITES: Mapping[str, Suite] = {
         lambda scale: ["--events", str(scale.events), "--settle", str(scale.settle)],
         _samples,
     ),
-}  # fmt: skip
+}

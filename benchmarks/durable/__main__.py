@@ -90,9 +90,13 @@ def _try(contestant: Contestant, window: int, seconds: float, batched: bool) -> 
 
 
 def _measure(
-    running: Sequence[Contestant], rounds: int, seconds: float, settle: float, results: Results,
+    running: Sequence[Contestant],
+    rounds: int,
+    seconds: float,
+    settle: float,
+    results: Results,
     say: Callable[[str], None],
-) -> None:  # fmt: skip
+) -> None:
     """Window by window, the contestants in turn in every round, so that drift hits all of them alike."""
     for window in WINDOWS:
         for number in range(1, rounds + 1):

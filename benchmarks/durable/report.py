@@ -15,9 +15,13 @@ NOTHING = "-"
 BATCHED = " batched"
 _OURS = ("stentor sqlite", "stentor segments")
 _BOUNDS = (
-    (1, "redis", 0.7), (64, "redis", 1.0), (1024, "nats", 1.5), (1024, "redis", 4.0), (1024, "rabbitmq", 10.0),
+    (1, "redis", 0.7),
+    (64, "redis", 1.0),
+    (1024, "nats", 1.5),
+    (1024, "redis", 4.0),
+    (1024, "rabbitmq", 10.0),
     (4096, "nats", 3.0),
-)  # fmt: skip
+)
 _COLOURS = ("#1b5e20", "#66bb6a", "#0d47a1", "#64b5f6", "#c0504d", "#8064a2", "#f9a825")
 
 

@@ -44,14 +44,28 @@ def measure(kind: str, place: Path | None, size: int) -> Point:
 
 def table(points: list[Point]) -> Table:
     found = Table(
-        "what", "how many", "idle, s of a core/min", "MiB", "opened s", "each, ms", "left", "highest MiB",
-        box=None, pad_edge=False,
-    )  # fmt: skip
+        "what",
+        "how many",
+        "idle, s of a core/min",
+        "MiB",
+        "opened s",
+        "each, ms",
+        "left",
+        "highest MiB",
+        box=None,
+        pad_edge=False,
+    )
     for each in points:
         found.add_row(
-            each.kind, f"{each.size:,}", f"{each.idle_cpu_s:.3f}", f"{each.resident_mib:,.1f}", f"{each.opened_s:.2f}",
-            f"{each.each_ms:.2f}", f"{each.held:,}", f"{each.highest_mib:,.0f}",
-        )  # fmt: skip
+            each.kind,
+            f"{each.size:,}",
+            f"{each.idle_cpu_s:.3f}",
+            f"{each.resident_mib:,.1f}",
+            f"{each.opened_s:.2f}",
+            f"{each.each_ms:.2f}",
+            f"{each.held:,}",
+            f"{each.highest_mib:,.0f}",
+        )
     return found
 
 
@@ -132,9 +146,11 @@ def main(
         console.print(f"steady load, {minutes:g} min of {rate:,} events/s: {_describe(load)}")
     report: dict[str, Any] = {
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "machine": msgspec.to_builtins(machine.describe()), "noise_cores": round(noise.cores(), 2),
-        "points": msgspec.to_builtins(points), "steady": {"rate": rate, "looks": load, "ended_early": ended},
-    }  # fmt: skip
+        "machine": msgspec.to_builtins(machine.describe()),
+        "noise_cores": round(noise.cores(), 2),
+        "points": msgspec.to_builtins(points),
+        "steady": {"rate": rate, "looks": load, "ended_early": ended},
+    }
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / f"{out}.json").write_text(json.dumps(report, indent=1))
     draw(points, load, RESULTS / f"{out}.png")

@@ -72,6 +72,7 @@ class Bundle:
         self._timers: dict[str, int] = {}
         self._due: list[tuple[int, str]] = []
         self._told: dict[str, tuple[str, int]] = {}  # up to where a subscriber was told of events, and by whom
+        self._inboxes: dict[str, str] = {}  # whose they are
         for name in names:
             self.open(name)
 
@@ -123,9 +124,8 @@ class Bundle:
         sender = publisher_id(KEEPER, repository_name(name))
         for event in post.events:
             if isinstance(event, Persistent | Rectify):
-                for subscriber in list(self._told):
-                    if post.to == inbox_of(end_name("subscriber", subscriber, self.topic)) or "$chorus" in post.to:
-                        self._told[subscriber] = name, event.upto
+                for subscriber in list(self._told) if "$chorus" in post.to else [self._inboxes[post.to]]:
+                    self._told[subscriber] = name, event.upto
         for other in list(self._hosts):
             if other != name and post.to in (bundle_of(self.topic), inbox_of(repository_name(other))):
                 self.step(other, LetterReceived(sender, post.events, post.blocks))
@@ -158,9 +158,19 @@ class Bundle:
     def owner(self, task: TopicTask, *, role: Role = "publisher", name: str = "") -> None:
         names = tuple(self._hosts) if task is TopicTask.CREATE else ()
         event = Registration(
-            self.topic, "owner", 1, task, "", names, len(self._hosts), role, name,
-            principals=(KEEPER,) * len(names), keep=1, born=self.now // MILLISECOND,
-        )  # fmt: skip
+            self.topic,
+            "owner",
+            1,
+            task,
+            "",
+            names,
+            len(self._hosts),
+            role,
+            name,
+            principals=(KEEPER,) * len(names),
+            keep=1,
+            born=self.now // MILLISECOND,
+        )
         for each in names or tuple(self._hosts)[:1]:
             self.step(each, LetterReceived(publisher_id("", "owner"), [event], requester="owner"))
         self.settle()
@@ -172,9 +182,10 @@ class Bundle:
 
     def recover(self, role: Role, name: str, life: int, to: str) -> None:
         recovery = Recovery(self.topic, name, role, life, "", life, since="now", asks=role == "subscriber")
-        self.say(role, name, recovery, (to,))
         if role == "subscriber":
             self._told.setdefault(name, (to, 0))
+            self._inboxes[inbox_of(end_name("subscriber", name, self.topic))] = name
+        self.say(role, name, recovery, (to,))
 
     def publish(self, name: str, life: int, first: int, count: int) -> None:
         sender = publisher_id("", end_name("publisher", name, self.topic))

@@ -13,7 +13,7 @@ from stentor.admin.topics import Registrar
 from stentor.bench import machine
 from stentor.bench.narada.topologies import TOPOLOGIES, network
 from stentor.cli.bench import running
-from stentor.cli.process import Readiness
+from stentor.cli.running.process import Readiness
 from stentor.client.fabric import Fabric, connect
 
 _BATCH = 50

@@ -14,7 +14,7 @@ from benchmarks.growth.point import Point
 from stentor.bench import machine
 from stentor.bench.narada.topologies import TOPOLOGIES, network
 from stentor.cli.bench import running
-from stentor.cli.process import Readiness
+from stentor.cli.running.process import Readiness
 from stentor.model.control import TopicTask
 
 _MINUTE = 60.0

@@ -88,8 +88,13 @@ def measure(seconds: float) -> list[dict[str, float]]:
                 receive(data)  # definitions and plans belong to a link's beginning
             relay = 1e6 / clock.rate(receive, relayed, seconds)
             matching = 1e6 / clock.rate(receive, entering, seconds)
-            rows.append({
-                "filters": filters, "batch": batch, "relay_us": relay, "matching_us": matching,
-                "ratio": relay / matching,
-            })  # fmt: skip
+            rows.append(
+                {
+                    "filters": filters,
+                    "batch": batch,
+                    "relay_us": relay,
+                    "matching_us": matching,
+                    "ratio": relay / matching,
+                }
+            )
     return rows

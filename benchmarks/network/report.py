@@ -9,18 +9,38 @@ from rich.text import Text
 from benchmarks.network.results import Results, Row
 from stentor.bench.machine import QUIET
 
-_HOPS = {"filters": "filters", "batch": "events", "relay_us": "relay µs", "matching_us": "matching µs",
-         "ratio": "relay / matching"}  # fmt: skip
+_HOPS = {
+    "filters": "filters",
+    "batch": "events",
+    "relay_us": "relay µs",
+    "matching_us": "matching µs",
+    "ratio": "relay / matching",
+}
 _TRAFFIC = {
-    "network": "network", "wanted": "every client wants", "flooding_events": "flooding, events",
-    "content_events": "content", "events_ratio": "less", "flooding_bytes": "flooding, bytes",
-    "content_bytes": "content", "bytes_ratio": "less",
-}  # fmt: skip
-_PROFILES = {"subscriptions": "subscriptions", "level": "level", "predicates": "predicates of a member",
-             "distinct": "distinct ones", "wants": "told as"}  # fmt: skip
+    "network": "network",
+    "wanted": "every client wants",
+    "flooding_events": "flooding, events",
+    "content_events": "content",
+    "events_ratio": "less",
+    "flooding_bytes": "flooding, bytes",
+    "content_bytes": "content",
+    "bytes_ratio": "less",
+}
+_PROFILES = {
+    "subscriptions": "subscriptions",
+    "level": "level",
+    "predicates": "predicates of a member",
+    "distinct": "distinct ones",
+    "wants": "told as",
+}
 
-_SETTLING = {"network": "network", "changes": "profile changes", "receipts": "receipts", "median_ms": "median ms",
-             "most_ms": "most ms"}  # fmt: skip
+_SETTLING = {
+    "network": "network",
+    "changes": "profile changes",
+    "receipts": "receipts",
+    "median_ms": "median ms",
+    "most_ms": "most ms",
+}
 
 
 def show(results: Results, console: Console) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from stentor.bench.machine import Machine
+from stentor.bench.machine import MachineDescription
 
 Row = dict[str, float | str]
 
@@ -23,7 +23,7 @@ class Results(msgspec.Struct):
     """One run; parts that were not asked for are empty."""
 
     date: str
-    machine: Machine
+    machine: MachineDescription
     noise_cores: dict[str, float] = {}  # what others used, by part
     hops: list[Row] = []
     traffic: list[Row] = []
@@ -43,8 +43,11 @@ class Results(msgspec.Struct):
         for batch, bound, told in ((1, 1 / 3, "a third"), (100, 0.1, "a tenth")):
             ratios = [_number(row, "ratio") for row in self.hops if row["batch"] == batch]
             if ratios:
-                yield Verdict(f"a relay hop costs at most {told} of a matching one, batch {batch}", max(ratios),
-                              max(ratios) <= bound)  # fmt: skip
+                yield Verdict(
+                    f"a relay hop costs at most {told} of a matching one, batch {batch}",
+                    max(ratios),
+                    max(ratios) <= bound,
+                )
         same = [_number(row, "events_ratio") for row in self.traffic if str(row["wanted"]).startswith("the same")]
         if same:
             yield Verdict("content routing sends 5 times less than flooding at 5 %", min(same), min(same) >= 5)

@@ -73,10 +73,16 @@ def measure() -> list[dict[str, float | str]]:
         for name, config in networks.items():
             for common in (True, False):
                 flooded, routed = (_trial(config, policy, common) for policy in ("flooding", "content"))
-                rows.append({
-                    "network": name, "wanted": "the same 5 %" if common else "5 % of its own",
-                    "flooding_events": flooded[0], "content_events": routed[0],
-                    "flooding_bytes": flooded[1], "content_bytes": routed[1],
-                    "events_ratio": flooded[0] / max(1, routed[0]), "bytes_ratio": flooded[1] / max(1, routed[1]),
-                })  # fmt: skip
+                rows.append(
+                    {
+                        "network": name,
+                        "wanted": "the same 5 %" if common else "5 % of its own",
+                        "flooding_events": flooded[0],
+                        "content_events": routed[0],
+                        "flooding_bytes": flooded[1],
+                        "content_bytes": routed[1],
+                        "events_ratio": flooded[0] / max(1, routed[0]),
+                        "bytes_ratio": flooded[1] / max(1, routed[1]),
+                    }
+                )
     return rows

@@ -11,8 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 from benchmarks.results import Sample
 from benchmarks.spark.bench import Bench, trial
 from stentor.bench import machine
-from stentor.pipeline import traces
-from stentor.pipeline.audit import audit
+from stentor.pipeline.traces import traces
+from stentor.pipeline.traces.audit import audit
 
 SHORT, LONG = "a short run", "ten times as long"
 OURS = "stentor, rows of traces"
@@ -41,14 +41,29 @@ def told(spark: SparkSession, rows: int) -> DataFrame:
     )
     of_stream = "if(kind = 'stable', 0, {})"
     return steps.selectExpr(
-        "node as publisher", "1L as incarnation", "if(k = 0, q + 1, 2 * b + 2 - k % 2) as catenation", "kind", "node",
-        f"{_BEGIN} + b * 1000000 + k * 10000 as at", "'orders' as about", "if(k < 2, concat('p', p), '') as source",
-        f"{of_stream.format('p + 1')} as source_id", f"{of_stream.format('3L')} as life",
-        f"{of_stream.format(f'q * {BATCH} + 1')} as first", f"{of_stream.format(f'q * {BATCH} + {BATCH}')} as last",
-        f"{BATCH}L as count", "keeper", f"b * {BATCH} + 1 as start", f"b * {BATCH} + {BATCH} as end", "subscriber",
-        "'' as peer", f"{BATCH * 100}L as size", f"{_BEGIN} + b * 1000000 as born",
-        "if(kind = 'stored', 77L, 0L) as note", f"if(kind = 'stored', {_AUDIENCE}, cast('' as binary)) as body",
-    )  # fmt: skip
+        "node as publisher",
+        "1L as incarnation",
+        "if(k = 0, q + 1, 2 * b + 2 - k % 2) as catenation",
+        "kind",
+        "node",
+        f"{_BEGIN} + b * 1000000 + k * 10000 as at",
+        "'orders' as about",
+        "if(k < 2, concat('p', p), '') as source",
+        f"{of_stream.format('p + 1')} as source_id",
+        f"{of_stream.format('3L')} as life",
+        f"{of_stream.format(f'q * {BATCH} + 1')} as first",
+        f"{of_stream.format(f'q * {BATCH} + {BATCH}')} as last",
+        f"{BATCH}L as count",
+        "keeper",
+        f"b * {BATCH} + 1 as start",
+        f"b * {BATCH} + {BATCH} as end",
+        "subscriber",
+        "'' as peer",
+        f"{BATCH * 100}L as size",
+        f"{_BEGIN} + b * 1000000 as born",
+        "if(kind = 'stored', 77L, 0L) as note",
+        f"if(kind = 'stored', {_AUDIENCE}, cast('' as binary)) as body",
+    )
 
 
 def measure(bench: Bench) -> None:

@@ -21,9 +21,9 @@ from stentor.model.attribute import schema_of as kinds_of
 from stentor.model.communication import end_name
 from stentor.model.ids import CatenationNumber, Incarnation, publisher_id, topic_id
 from stentor.model.record import Kind, Record, RecordHeader
-from stentor.pipeline.columns import parse_attributes, schema_of
 from stentor.pipeline.options import read_options
-from stentor.pipeline.source import BatchReader
+from stentor.pipeline.source.columns import parse_attributes, schema_of
+from stentor.pipeline.source.source import BatchReader
 from stentor.protocols.delivery.repository.storing.event_log import digest_of
 from stentor.wire.block import Block, Origin, encode
 
@@ -158,8 +158,10 @@ def measure(bench: Bench) -> None:
             return spark.read.format("arrow-files").options(ddl=ddl).load(str(folder))
 
         for workload, topic, more in (
-            (ATTRIBUTES, RECORDS, {}), (TYPED, RECORDS, {"attributes": COLUMNS}), (SINGLE, LONE, {}),
-        ):  # fmt: skip
+            (ATTRIBUTES, RECORDS, {}),
+            (TYPED, RECORDS, {"attributes": COLUMNS}),
+            (SINGLE, LONE, {}),
+        ):
             count = lone if topic == LONE else events
             mine, theirs = ours(topic=topic, **more), files(topic=topic, **more)
             bench.compare(

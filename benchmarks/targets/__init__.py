@@ -7,6 +7,4 @@ from benchmarks.targets.relay import Relay
 from benchmarks.targets.stentor import StentorNode
 from benchmarks.targets.target import Target
 
-TARGETS: dict[str, type[Target]] = {
-    target.name: target for target in (Relay, Nats, Mosquitto, Redis, StentorNode)
-}  # fmt: skip
+TARGETS: dict[str, type[Target]] = {target.name: target for target in (Relay, Nats, Mosquitto, Redis, StentorNode)}

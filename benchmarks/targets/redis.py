@@ -10,9 +10,17 @@ from benchmarks.targets.target import Publisher, Shape, Subscriber, Target, read
 
 # without limits on output buffers, or it would cut slow subscribers off
 _SETTINGS = (
-    "--bind", "127.0.0.1", "--save", "", "--daemonize", "no",
-    "--client-output-buffer-limit", "pubsub 0 0 0", "--client-output-buffer-limit", "normal 0 0 0",
-)  # fmt: skip
+    "--bind",
+    "127.0.0.1",
+    "--save",
+    "",
+    "--daemonize",
+    "no",
+    "--client-output-buffer-limit",
+    "pubsub 0 0 0",
+    "--client-output-buffer-limit",
+    "normal 0 0 0",
+)
 
 
 class Redis(Target):

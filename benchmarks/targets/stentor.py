@@ -50,9 +50,15 @@ class StentorNode(Target):
 
     def command(self, directory: Path) -> Sequence[str]:
         return [
-            str(self._program), "up", "--listen", f"127.0.0.1:{self.port}", "--data", str(directory / "data"),
-            "--http", f"127.0.0.1:{self.port + 1}",
-        ]  # fmt: skip
+            str(self._program),
+            "up",
+            "--listen",
+            f"127.0.0.1:{self.port}",
+            "--data",
+            str(directory / "data"),
+            "--http",
+            f"127.0.0.1:{self.port + 1}",
+        ]
 
     def publisher(self, topics: Sequence[str], shape: Shape) -> Publisher:
         link = self._link()
@@ -97,9 +103,7 @@ class _Frames:
         self._publisher = publisher
 
     def frame(self, topic: str, shape: Shape, number: int) -> bytes:
-        origin = block.Origin(
-            topic_id(topic), self._publisher, INCARNATION, CatenationNumber(number), time.time_ns()
-        )  # fmt: skip
+        origin = block.Origin(topic_id(topic), self._publisher, INCARNATION, CatenationNumber(number), time.time_ns())
         bodies = [shape.body] * shape.batch
         if not shape.attributes:
             return block.encode(origin, EMPTY_SCHEMA, (), bodies)

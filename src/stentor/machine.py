@@ -31,12 +31,12 @@ class Input(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=True):
 
 
 class LinkOpened(Input, frozen=True, gc=False, tag="link opened"):
-    """A stream to a peer is there. `dialled` tells that we asked for it; `principal` is what its certificate proved,
-    `node` that it is one of a node, `scopes` the places that it names, which are all that a broker or repository may
-    take, and `attributes` what else it says of its subject.
+    """A stream to a peer is open. `dialled` says whether this node asked for it.
 
-    A link without TLS has a `nonce`, fresh and random, and proves nothing by itself. What the peer says may prove that
-    it knows the fabric's `token`, if this node has one.
+    `principal` is what the peer's certificate proved, `node` whether it is a node's certificate, `scopes` the places
+    that it names, which are all that a broker or repository may take, and `attributes` what else it says of its
+    subject. A link without TLS has a `nonce`, fresh and random, and proves nothing by itself: the peer's messages may
+    prove that it knows the fabric's `token`, if this node has one.
     """
 
     link: LinkId
@@ -51,14 +51,14 @@ class LinkOpened(Input, frozen=True, gc=False, tag="link opened"):
 
 
 class CertificateEnded(Input, frozen=True, gc=False, tag="certificate ended"):
-    """What the peer on a link proved holds no longer: its certificate has expired or was revoked."""
+    """The certificate of the peer on a link has expired or was revoked."""
 
     link: LinkId
     reason: str
 
 
 class Received(Input, frozen=True, gc=False, tag="received"):
-    """Bytes came in, cut anywhere."""
+    """A link brought bytes, cut anywhere."""
 
     link: LinkId
     data: bytes
@@ -72,13 +72,15 @@ class LinkLost(Input, frozen=True, gc=False, tag="link lost"):
 
 
 class Timer(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=True):
-    """What a machine wants to be woken for. Timers that are equal are one: starting it again replaces it."""
+    """What a machine wants to be woken for. Equal timers are one timer: starting it again replaces it."""
 
 
 class TimerFired(Input, frozen=True, gc=False, tag="timer fired"):
-    """`wall` is what clocks on walls show, in nanoseconds since 1970: for what people are told, for versions that must
-    be newer than those of an earlier life, and for the age of what is stored, which processes and machines outlive.
-    It never decides anything else.
+    """A timer that was started has fired.
+
+    `wall` is the time of day in nanoseconds since 1970. It is for what people are told, for versions that must be newer
+    than those of an earlier life, and for the age of stored events, which outlive processes and machines. It never
+    decides anything else.
     """
 
     timer: Timer
@@ -86,14 +88,14 @@ class TimerFired(Input, frozen=True, gc=False, tag="timer fired"):
 
 
 class Appended(Input, frozen=True, gc=False, tag="appended"):
-    """Everything asked for under this token is durable."""
+    """The records of the Append or Rewrite with this token are durable."""
 
     log: str
     token: int
 
 
 class AppendFailed(Input, frozen=True, gc=False, tag="append failed"):
-    """The disk said no: nothing under this token may be counted on."""
+    """The disk refused the Append or Rewrite with this token: nothing of it may be counted on."""
 
     log: str
     token: int
@@ -108,7 +110,7 @@ class Started(Input, frozen=True, gc=False, tag="started"):
 
 
 class Opened(Input, frozen=True, gc=False, tag="opened"):
-    """A ledger is open; this is what it held. With a reason it is not. `wall` is as in TimerFired."""
+    """A ledger is open, and held this; with a reason, it could not be opened. `wall` is as in TimerFired."""
 
     ledger: str
     holdings: LedgerContents
@@ -117,14 +119,14 @@ class Opened(Input, frozen=True, gc=False, tag="opened"):
 
 
 class Committed(Input, frozen=True, gc=False, tag="committed"):
-    """Everything asked for under this token, and before it, is durable in the ledger."""
+    """The Commit with this token, and all before it, are durable in the ledger."""
 
     ledger: str
     token: int
 
 
 class CommitFailed(Input, frozen=True, gc=False, tag="commit failed"):
-    """Nothing under this token is there; if it is not `fatal`, the same may be tried again."""
+    """The ledger has nothing of the Commit with this token; unless it is `fatal`, the same may be tried again."""
 
     ledger: str
     token: int
@@ -133,7 +135,7 @@ class CommitFailed(Input, frozen=True, gc=False, tag="commit failed"):
 
 
 class Scanned(Input, frozen=True, tag="scanned"):
-    """What was found; `damaged` lines are there and cannot be read. With a reason nothing could be read at all."""
+    """The records that a Scan found; `damaged` ones cannot be read. With a reason, nothing could be read at all."""
 
     ledger: str
     token: int
@@ -143,7 +145,7 @@ class Scanned(Input, frozen=True, tag="scanned"):
 
 
 class Recalled(Input, frozen=True, tag="recalled"):
-    """What a lake had of what was wanted: frames with their schemas. It looked for these events, and found those."""
+    """What a lake has of the events that a Recall wanted: frames with their schemas; what it sought, and found."""
 
     ledger: str
     token: int
@@ -154,14 +156,14 @@ class Recalled(Input, frozen=True, tag="recalled"):
 
 
 class Measured(Input, frozen=True, gc=False, tag="measured"):
-    """A ledger takes so many bytes on its disk; told now and then."""
+    """A ledger takes `size` bytes on its disk; the driver tells this now and then."""
 
     ledger: str
     size: int
 
 
 class StopRequested(Input, frozen=True, gc=False, tag="stop requested"):
-    """Somebody wants this node to end in good order."""
+    """An operator or supervisor wants this node to end in good order."""
 
 
 class Effect(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=True):
@@ -210,6 +212,8 @@ class StartTimer(Effect, frozen=True, gc=False, tag="start timer"):
 
 
 class StopTimer(Effect, frozen=True, gc=False, tag="stop timer"):
+    """Forget a timer; nothing happens if it is not running."""
+
     timer: Timer
 
 
@@ -222,8 +226,9 @@ class Append(Effect, frozen=True, tag="append"):
 
 
 class Rewrite(Effect, frozen=True, tag="rewrite"):
-    """Let a log hold these records and nothing else; `Appended` or `AppendFailed` with this token follows. Whatever
-    happens in between, it holds all that it held or all of these.
+    """Replace the contents of a log by these records; `Appended` or `AppendFailed` with this token follows.
+
+    After a crash in between the log holds all that it held before, or all of these.
     """
 
     log: str
@@ -238,13 +243,13 @@ class Open(Effect, frozen=True, gc=False, tag="open"):
 
 
 class CloseLedger(Effect, frozen=True, gc=False, tag="close ledger"):
-    """The ledger of a topic is not needed for now: close it once all that was asked of it is done."""
+    """Close the ledger of a topic once all that was asked of it is done; it may be opened again."""
 
     ledger: str
 
 
 class Discard(Effect, frozen=True, gc=False, tag="discard"):
-    """The ledger of a topic is not needed any more: delete it."""
+    """Delete the ledger of a topic."""
 
     ledger: str
 
@@ -268,8 +273,9 @@ class Scan(Effect, frozen=True, gc=False, tag="scan"):
 
 
 class Recall(Effect, frozen=True, tag="recall"):
-    """Get events that are forgotten here from the lake, about so many bytes; or, with a `time`, find the first number
-    of each stream that is of this time or later. `Recalled` with this token follows.
+    """Read events that are forgotten here from the lake, about `budget` bytes; `Recalled` with this token follows.
+
+    With a `time`, find the first number of each stream that is of this time or later instead.
     """
 
     ledger: str
@@ -280,7 +286,7 @@ class Recall(Effect, frozen=True, tag="recall"):
 
 
 class Collect(Effect, frozen=True, gc=False, tag="collect"):
-    """Forget what ends at or before this sequence number."""
+    """Delete the records of a ledger that end at or before this sequence number."""
 
     ledger: str
     end: int
@@ -329,7 +335,7 @@ class Step:
         self._effects.append(Report(level, what, details))
 
     def end(self) -> list[Effect]:
-        """Return what was emitted, and begin anew."""
+        """Return what was emitted, and begin the next step."""
         effects, self._effects = self._effects, []
         if self._last:
             effects += self._last

@@ -5,10 +5,10 @@ try:
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError("stentor.spark needs PySpark: pip install 'stentor[spark]'", name=error.name) from error
 
-from stentor.pipeline.failure import plain_errors
-from stentor.pipeline.session import LOCAL
-from stentor.pipeline.session import session as _session
-from stentor.pipeline.source import Source
+from stentor.pipeline.engine.failure import plain_errors
+from stentor.pipeline.engine.session import LOCAL
+from stentor.pipeline.engine.session import session as _session
+from stentor.pipeline.source.source import Source
 
 __all__ = ["plain_errors", "register", "session"]
 

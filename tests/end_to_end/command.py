@@ -30,15 +30,22 @@ def environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
 
 
 def stentor(
-    *arguments: str | Path, stdin: bytes | str = b"", cwd: Path | None = None, env: Mapping[str, str] | None = None,
+    *arguments: str | Path,
+    stdin: bytes | str = b"",
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
     patience: float = PATIENCE,
-) -> subprocess.CompletedProcess[str]:  # fmt: skip
+) -> subprocess.CompletedProcess[str]:
     """Run a command to its end."""
     done = subprocess.run(
         [STENTOR, *map(str, arguments)],
         input=stdin.encode() if isinstance(stdin, str) else stdin,
-        capture_output=True, cwd=cwd, env=environment(env), timeout=patience, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        cwd=cwd,
+        env=environment(env),
+        timeout=patience,
+        check=False,
+    )
     return subprocess.CompletedProcess(
         done.args, done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
     )
@@ -78,9 +85,12 @@ class Command:
     ) -> None:
         self.process = subprocess.Popen(
             [*launcher, STENTOR, *map(str, arguments)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            cwd=cwd, env=environment({"PYTHONUNBUFFERED": "1", **(env or {})}),
-        )  # fmt: skip
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=cwd,
+            env=environment({"PYTHONUNBUFFERED": "1", **(env or {})}),
+        )
         assert self.process.stdout is not None
         assert self.process.stderr is not None
         self.out: list[str] = []

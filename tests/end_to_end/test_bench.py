@@ -67,7 +67,9 @@ def test_the_papers_reliable_delivery_is_measured_for_real(tmp_path: Path) -> No
         (("--storage", "paper"), "expected sqlite or segments"),
     ],
 )
-def test_plans_of_narada_that_cannot_be(tmp_path: Path, options: tuple[str, ...], reason: str) -> None:
+def test_plans_of_narada_that_cannot_be_measured_are_refused(
+    tmp_path: Path, options: tuple[str, ...], reason: str
+) -> None:
     done = in_process("bench", "narada", *options, cwd=tmp_path)
     assert done.returncode == 2
     assert reason in done.stderr
@@ -96,7 +98,7 @@ def test_ctrl_c_leaves_nothing_behind(tmp_path: Path) -> None:
         (("--replications", "3"), "expected 0 to 2"),
     ],
 )
-def test_grids_that_cannot_be(tmp_path: Path, options: tuple[str, ...], reason: str) -> None:
+def test_grids_that_cannot_be_measured_are_refused(tmp_path: Path, options: tuple[str, ...], reason: str) -> None:
     done = in_process("bench", "ges", *options, cwd=tmp_path)
     assert done.returncode == 2
     assert reason in done.stderr
@@ -131,7 +133,7 @@ def test_a_plan_whose_events_would_not_arrive_says_so() -> None:
         (("--clients", "10", "--shape", "star"), "expected mesh, ring, random"),
     ],
 )
-def test_plans_that_cannot_be(options: tuple[str, ...], reason: str) -> None:
+def test_plans_that_cannot_be_built_are_refused(options: tuple[str, ...], reason: str) -> None:
     done = in_process("plan", *options)
     assert done.returncode == 2
     assert reason in done.stderr

@@ -150,7 +150,7 @@ def test_a_broker_that_was_killed_is_forgotten_when_somebody_says_so(up: Fabric,
     left(up, 2, "there is no broker 'south/b3'", "south/b3")
 
 
-def test_a_new_unit(up: Fabric, tmp_path: Path) -> None:
+def test_a_broker_may_join_as_the_first_of_a_new_unit(up: Fabric, tmp_path: Path) -> None:
     with Newcomer("east/b1", knowing=up.url("south/b2"), cwd=tmp_path) as first:
         until(lambda: present(up.url("north/b2"), "east"))
         given = number(up.url("north/b2"), "east")
@@ -202,7 +202,7 @@ def test_a_broker_that_holds_the_network_together_stays(up: Fabric) -> None:
         (("north/b8", "--log", "loud"), "--log loud"),
     ],
 )
-def test_what_cannot_be_is_said_before_anything_is_started(
+def test_a_broker_that_cannot_join_is_refused_before_it_is_started(
     up: Fabric, tmp_path: Path, arguments: tuple[str, ...], told: str
 ) -> None:
     def refused() -> bool:
@@ -216,7 +216,7 @@ def test_what_cannot_be_is_said_before_anything_is_started(
 
 
 @pytest.mark.slow  # it takes its time to be sure, as all commands do
-def test_nobody_to_know(tmp_path: Path) -> None:
+def test_a_broker_that_reaches_no_other_one_does_not_join(tmp_path: Path) -> None:
     done = in_process("broker", "add", "a/b", "--knowing", "127.0.0.1:1", cwd=tmp_path)
     assert (done.returncode, "no broker at" in done.stderr) == (3, True)
 
@@ -240,7 +240,11 @@ def test_a_place_that_is_taken_by_another_process(up: Fabric, tmp_path: Path) ->
         until(lambda: present(up.url("south/b1"), "south/b4"))
         done = subprocess.run(
             [STENTOR, "broker", "add", "south/b4", "--knowing", new.url, "--data", "other"],
-            cwd=tmp_path, env=environment(), capture_output=True, check=False, text=True,
-        )  # fmt: skip
+            cwd=tmp_path,
+            env=environment(),
+            capture_output=True,
+            check=False,
+            text=True,
+        )
         assert done.returncode == 2
         assert "south/b4 is taken by the broker at" in done.stderr

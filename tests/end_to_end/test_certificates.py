@@ -52,9 +52,7 @@ def test_keys_are_for_their_owner_only(home: Path) -> None:
 
 @pytest.mark.req("UX-04")
 def test_pub_and_sub_with_certificates(home: Path, secured: Fabric) -> None:
-    with Command(
-        "sub", "t", "--count", "1", "--url", url(secured), "--tls", "certs/clients/alice", cwd=home
-    ) as reader:  # fmt: skip
+    with Command("sub", "t", "--count", "1", "--url", url(secured), "--tls", "certs/clients/alice", cwd=home) as reader:
         reader.line("subscribed", err=True)
         done = command(
             "pub", "t", "secret", cwd=home, env={"STENTOR_URL": url(secured), "STENTOR_TLS": "certs/clients/alice"}

@@ -32,7 +32,9 @@ def test_a_filter_is_explained() -> None:
         ("size IN (1, 2)", ["size:=2"], "one of 1, 2, '1', '2', true"),
     ],
 )
-def test_values_errors_and_ways_to_index(expression: str, attributes: list[str], said: str) -> None:
+def test_a_filter_shows_its_value_its_error_and_how_it_is_indexed(
+    expression: str, attributes: list[str], said: str
+) -> None:
     options = [word for each in attributes for word in ("--attr", each)]
     done = in_process("filter", "check", expression, *options)
     assert done.returncode == 0, done.stderr
@@ -49,13 +51,13 @@ def test_values_errors_and_ways_to_index(expression: str, attributes: list[str],
         (["a = 1", "--attr", "ä=1"], "letters, digits"),
     ],
 )
-def test_what_is_wrong_is_said(words: list[str], said: str) -> None:
+def test_a_wrong_filter_is_refused_with_the_reason(words: list[str], said: str) -> None:
     done = in_process("filter", "check", *words)
     assert (done.returncode, done.stdout) == (2, "")
     assert said in done.stderr
 
 
-def test_the_specifications_own_precedence() -> None:
+def test_operators_bind_as_the_specification_says() -> None:
     done = in_process("filter", "check", "--cesql", "a = 1 AND b = 2 OR c = 3")
     assert done.returncode == 0
     assert "(a = 1 AND b = 2) OR c = 3" in done.stdout

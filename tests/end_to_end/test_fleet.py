@@ -26,7 +26,7 @@ def test_thirty_brokers_in_one_process(fleet: Fabric) -> None:
     assert fleet.line("no elasticity with --in-process")
 
 
-def test_an_event_crosses_them(fleet: Fabric) -> None:
+def test_an_event_crosses_a_fleet_of_brokers(fleet: Fabric) -> None:
     assert crosses(fleet.url("u0/u0/u0"), fleet.url("u1/u2/u4"))
 
 
@@ -39,7 +39,7 @@ def test_each_line_of_the_log_names_its_broker(fleet: Fabric) -> None:
     assert all(record["node"] for record in records)
 
 
-def test_what_stops_one_of_them_from_starting_stops_all(tmp_path: Path) -> None:
+def test_a_fleet_does_not_start_if_one_of_its_brokers_cannot(tmp_path: Path) -> None:
     (tmp_path / "three.toml").write_text(network(3))
     (tmp_path / ".stentor").mkdir()
     (tmp_path / ".stentor" / "u1").write_text("in the way")
@@ -49,7 +49,7 @@ def test_what_stops_one_of_them_from_starting_stops_all(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_health_of_those_that_ask_for_it(tmp_path: Path) -> None:
+def test_brokers_of_a_fleet_serve_health_where_the_file_says_so(tmp_path: Path) -> None:
     (tmp_path / "two.toml").write_text(network(2).replace('u1"\nlisten', 'u1"\nhttp = "127.0.0.1:0"\nlisten'))
     with Fabric("--config", "two.toml", "--in-process", cwd=tmp_path) as running:
         assert running.http("u1")
@@ -60,7 +60,7 @@ def test_health_of_those_that_ask_for_it(tmp_path: Path) -> None:
         assert running.errors == "" or "Traceback" not in running.errors
 
 
-def test_a_wrong_file_is_refused_as_ever(tmp_path: Path) -> None:
+def test_a_fleet_refuses_a_wrong_file(tmp_path: Path) -> None:
     (tmp_path / "wrong.toml").write_text(network(2).replace('connect = "chain"', ""))
     done = in_process("up", "--config", "wrong.toml", "--in-process", cwd=tmp_path)
     assert done.returncode == 2

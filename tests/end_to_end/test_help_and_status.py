@@ -24,17 +24,17 @@ import stentor
 from stentor.cli.main import COMMANDS, build, named
 
 
-def test_the_version() -> None:
+def test_the_version_is_printed() -> None:
     assert command("--version").stdout == f"stentor {stentor.__version__}\n"
 
 
 @pytest.mark.parametrize("word", COMMANDS)
-def test_a_command_is_there_without_the_others(word: str) -> None:
+def test_a_command_is_loaded_without_the_others(word: str) -> None:
     assert list(named([word, "--help"])) == [word]
     assert CliRunner().invoke(build([word]), [word, "--help"]).exit_code == 0
 
 
-def test_what_no_command_is_called_is_understood_with_all_of_them() -> None:
+def test_an_unknown_word_is_looked_for_among_all_commands() -> None:
     assert list(named(["subscribe"])) == list(named(["--help"])) == list(named([])) == list(COMMANDS)
     assert "Did you mean 'status'?" in in_process("statu").stderr
 
@@ -71,7 +71,7 @@ def test_every_command_has_help() -> None:
             assert len(body.split()) > 12, (words, "says hardly anything")
 
 
-def test_help_on_no_command_at_all() -> None:
+def test_without_a_command_help_is_shown() -> None:
     done = in_process()
     assert "Usage: stentor" in done.stdout + done.stderr
     assert "Exit codes: 0 done, 1 it failed, 2 wrong use or input, 3 no broker there, 4 refused, 130" in (
@@ -80,7 +80,7 @@ def test_help_on_no_command_at_all() -> None:
 
 
 @pytest.mark.req("UX-04")
-def test_shell_completion() -> None:
+def test_a_shell_completes_commands() -> None:
     # it looks at the shell that it runs in, which in a Makefile is none that completes
     told = environment({"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"})
     done = subprocess.run([STENTOR, "--show-completion", "bash"], env=told, capture_output=True, text=True, check=False)
@@ -89,8 +89,10 @@ def test_shell_completion() -> None:
     asked = subprocess.run(
         [STENTOR],
         env=environment({"COMP_WORDS": "stentor s", "COMP_CWORD": "1", "_STENTOR_COMPLETE": "complete_bash"}),
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert {"sub", "status"} <= set(asked.stdout.split())
 
 

@@ -102,8 +102,9 @@ def says(up: Five, code: int, told: str, *arguments: str) -> None:
 def test_a_link_is_added_priced_and_removed_and_each_survives_a_restart(up: Five) -> None:
     # the two ends are in different units, and the broker that is asked is neither
     assert order(up, "add", "south/b2", "north/b3", "--cost", "7") == (
-        0, "south/b2 and north/b3 are linked, cost 7\n",
-    )  # fmt: skip
+        0,
+        "south/b2 and north/b3 are linked, cost 7\n",
+    )
 
     def priced() -> bool:
         found = link(up.url("north/b3"), "south/b2")
@@ -179,12 +180,12 @@ def test_a_broker_keeps_trying_until_it_is_told_not_to(up: Five) -> None:
         (("remove", "north/b1", "south/b2"), 4, "there is no link to 'south/b2'"),
     ],
 )
-def test_what_cannot_be(up: Five, arguments: tuple[str, ...], code: int, told: str) -> None:
+def test_links_that_cannot_be_made_are_refused(up: Five, arguments: tuple[str, ...], code: int, told: str) -> None:
     says(up, code, told, *arguments)
 
 
 @pytest.mark.slow  # it takes its time to be sure, as all commands do
-def test_nobody_there() -> None:
+def test_link_commands_say_that_no_broker_is_there() -> None:
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         done = in_process("link", "add", "a", "b", "--url", f"127.0.0.1:{silent.getsockname()[1]}")

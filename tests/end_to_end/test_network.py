@@ -19,14 +19,27 @@ import stentor as api
 from stentor.admin.network import explain, view
 from stentor.model.view import NetworkView
 
-NAMES = ("north/library/b1", "north/library/b2", "north/library/b3", "north/hall/b1", "north/hall/b2",
-         "south/lab/b1", "south/lab/b2", "south/dorm/b1", "south/dorm/b2")  # fmt: skip
+NAMES = (
+    "north/library/b1",
+    "north/library/b2",
+    "north/library/b3",
+    "north/hall/b1",
+    "north/hall/b2",
+    "south/lab/b1",
+    "south/lab/b2",
+    "south/dorm/b1",
+    "south/dorm/b2",
+)
 LEVELS = 3
 UNITS = ("north/library", "north/hall", "south/lab", "south/dorm")
 LINKS = (
-    ("north/library/b1", "north/hall/b1"), ("north/library/b3", "north/hall/b2"), ("south/lab/b1", "south/dorm/b1"),
-    ("south/lab/b2", "south/dorm/b2"), ("north/hall/b1", "south/lab/b1"), ("north/library/b2", "south/lab/b2"),
-)  # fmt: skip
+    ("north/library/b1", "north/hall/b1"),
+    ("north/library/b3", "north/hall/b2"),
+    ("south/lab/b1", "south/dorm/b1"),
+    ("south/lab/b2", "south/dorm/b2"),
+    ("north/hall/b1", "south/lab/b1"),
+    ("north/library/b2", "south/lab/b2"),
+)
 
 _ARRIVAL = 15.0  # seconds after which an event is taken to be lost
 

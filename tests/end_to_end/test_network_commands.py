@@ -149,7 +149,7 @@ def test_without_a_renderer_there_is_advice(network: Fabric, tmp_path: Path, mon
 
 
 @pytest.mark.slow  # it takes its time to be sure, as all commands do
-def test_nobody_to_ask() -> None:
+def test_network_commands_say_that_no_broker_is_there() -> None:
     done = in_process("map", "--url", "stentor://127.0.0.1:1")
     assert done.returncode == 3
     assert "no broker at stentor://127.0.0.1:1" in done.stderr
@@ -193,7 +193,7 @@ def test_a_route_to_where_it_begins(network: Fabric) -> None:
         (("explain", "a/#"), "topic 'a/#' holds a wildcard"),
         (("explain", "a", "-a", "price"), "--attr 'price': write name=value"),
     ],
-)  # fmt: skip
+)
 def test_unknown_names_and_wrong_input(network: Fabric, words: tuple[str, ...], error: str) -> None:
     def says() -> bool:
         done = run(network, *words)

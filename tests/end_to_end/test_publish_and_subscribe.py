@@ -33,12 +33,38 @@ def events(reader: Command) -> list[dict[str, object]]:
 def test_attributes_of_every_type(running: Fabric) -> None:
     with subscribed(running, "types/#", "--count", "1", "--json") as reader:
         done = command(
-            "pub", "types/all", "body",
-            "--attr", "i=-5", "--attr", "d=2.5", "--attr", "e=1e3", "--attr", "yes=true", "--attr", "no=false",
-            "--attr", "s=some text", "--attr", "empty=", "--attr", "underscored=1_000", "--attr", "equals=a=b",
-            "--attr", 'digits:="007"', "-a", "j:=7", "-a", "f:=7.0", "-a", "b:=true",
-            "--url", running.url(),
-        )  # fmt: skip
+            "pub",
+            "types/all",
+            "body",
+            "--attr",
+            "i=-5",
+            "--attr",
+            "d=2.5",
+            "--attr",
+            "e=1e3",
+            "--attr",
+            "yes=true",
+            "--attr",
+            "no=false",
+            "--attr",
+            "s=some text",
+            "--attr",
+            "empty=",
+            "--attr",
+            "underscored=1_000",
+            "--attr",
+            "equals=a=b",
+            "--attr",
+            'digits:="007"',
+            "-a",
+            "j:=7",
+            "-a",
+            "f:=7.0",
+            "-a",
+            "b:=true",
+            "--url",
+            running.url(),
+        )
         assert done.returncode == 0
         assert done.stdout == ""
         assert done.stderr == "published 1 event on types/all\n"
@@ -46,9 +72,20 @@ def test_attributes_of_every_type(running: Fabric) -> None:
     assert (event["topic"], event["body"], event["number"]) == ("types/all", "body", 1)
     attributes = event["attributes"]
     assert attributes == {
-        "i": -5, "d": 2.5, "e": 1000.0, "yes": True, "no": False, "s": "some text", "empty": "",
-        "underscored": "1_000", "equals": "a=b", "digits": "007", "j": 7, "f": 7.0, "b": True,
-    }  # fmt: skip
+        "i": -5,
+        "d": 2.5,
+        "e": 1000.0,
+        "yes": True,
+        "no": False,
+        "s": "some text",
+        "empty": "",
+        "underscored": "1_000",
+        "equals": "a=b",
+        "digits": "007",
+        "j": 7,
+        "f": 7.0,
+        "b": True,
+    }
     assert isinstance(attributes, dict)
     assert isinstance(attributes["f"], float)
     assert isinstance(attributes["j"], int)
@@ -99,8 +136,10 @@ def test_long_work_shows_a_bar_on_a_terminal(running: Fabric) -> None:
     shown, terminal = pty.openpty()
     with subprocess.Popen(
         [STENTOR, "pub", "slowly", "x", "--count", "40", "--rate", "20", "--url", running.url()],
-        stderr=terminal, stdin=subprocess.DEVNULL, env=environment({"TERM": "xterm", "COLUMNS": "100"}),
-    ) as child:  # fmt: skip
+        stderr=terminal,
+        stdin=subprocess.DEVNULL,
+        env=environment({"TERM": "xterm", "COLUMNS": "100"}),
+    ) as child:
         os.close(terminal)
         seen = b""
         while True:
@@ -118,7 +157,7 @@ def test_long_work_shows_a_bar_on_a_terminal(running: Fabric) -> None:
     assert b"published 40 events on slowly" in seen
 
 
-def test_where_the_broker_is(running: Fabric) -> None:
+def test_an_option_or_the_environment_names_the_broker(running: Fabric) -> None:
     done = command("pub", "t", "x", env={"STENTOR_URL": running.url()})
     assert done.returncode == 0
     done = command("pub", "t", "x", "--url", running.url(), env={"STENTOR_URL": "stentor://127.0.0.1:1"})
@@ -203,7 +242,7 @@ def test_a_file_that_cannot_be_read(running: Fabric) -> None:
     assert "Input/output error" in done.stderr
 
 
-def test_nobody_there_is_3() -> None:
+def test_a_command_that_finds_no_broker_exits_with_3() -> None:
     done = command("pub", "t", "x", "--url", "stentor://127.0.0.1:1")
     assert done.returncode == 3
     assert "no broker at stentor://127.0.0.1:1" in done.stderr
@@ -212,7 +251,7 @@ def test_nobody_there_is_3() -> None:
     assert done.stdout == ""
 
 
-def test_refused_is_4(tmp_path: Path) -> None:
+def test_a_command_that_is_refused_exits_with_4(tmp_path: Path) -> None:
     (tmp_path / "stentor.toml").write_text(
         '[limits]\nsubscriptions = 1\n[[node]]\nname = "local"\nlisten = "127.0.0.1:0"\n'
     )
@@ -223,7 +262,7 @@ def test_refused_is_4(tmp_path: Path) -> None:
         assert "Traceback" not in done.stderr
 
 
-def test_interrupted_is_130(running: Fabric) -> None:
+def test_a_command_that_is_interrupted_exits_with_130(running: Fabric) -> None:
     with Command("pub", "t", "x", "--count", "1000000", "--rate", "50", "--url", running.url()) as writer:
         with stentor.blocking.connect(running.url(), wait=PATIENCE) as client, client.subscribe("t") as heard:
             for event in heard:
@@ -242,12 +281,15 @@ def test_a_subscription_ends_with_ctrl_c(running: Fabric) -> None:
         assert len(reader.err) == 1
 
 
-def test_a_reader_that_has_enough(running: Fabric) -> None:
+def test_a_subscription_ends_when_its_output_is_closed(running: Fabric) -> None:
     """`stentor sub … | head -1`"""
     with subprocess.Popen(
         [STENTOR, "sub", "pipe", "--url", running.url()],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, env=environment(),
-    ) as child:  # fmt: skip
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
+        env=environment(),
+    ) as child:
         assert child.stdout is not None
         assert child.stderr is not None
         assert b"subscribed" in child.stderr.readline()
@@ -266,9 +308,12 @@ def test_output_that_cannot_be_written(running: Fabric) -> None:
         Path("/dev/full").open("wb") as full,
         subprocess.Popen(
             [STENTOR, "sub", "full", "--url", running.url()],
-            stdout=full, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, env=environment(),
+            stdout=full,
+            stderr=subprocess.PIPE,
+            stdin=subprocess.DEVNULL,
+            env=environment(),
         ) as child,
-    ):  # fmt: skip
+    ):
         assert child.stderr is not None
         assert b"subscribed" in child.stderr.readline()
         with stentor.blocking.connect(running.url(), wait=PATIENCE) as client:

@@ -200,7 +200,9 @@ def grow_shrink_and_survive(three: Fabric, tmp_path: Path) -> None:
         ("repository add r9 --unit north", 2, "b1 is not in north"),
     ],
 )
-def test_what_cannot_be_is_said(three: Fabric, words: str, code: int, told: str) -> None:
+def test_requests_that_cannot_be_done_are_refused_with_the_reason(
+    three: Fabric, words: str, code: int, told: str
+) -> None:
     url = three.url("b1")
     tell(url, "topic", "create", "there", "--reliable", "--repositories", "r2")
     assert told in tell(url, *words.split(), code=code)
@@ -262,7 +264,7 @@ def test_only_the_owner_may_change_a_topic(tmp_path: Path) -> None:
         assert "only who has a node's certificate may be a repository" in done.stderr
 
 
-def test_all_of_it_in_one_process(tmp_path: Path) -> None:
+def test_reliable_topics_work_in_a_fleet_of_one_process(tmp_path: Path) -> None:
     (tmp_path / "three.toml").write_text(THREE)
     with Fabric("--config", "three.toml", "--in-process", cwd=tmp_path) as running:
         url = running.url("b1")

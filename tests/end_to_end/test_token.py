@@ -70,7 +70,7 @@ def test_a_stranger_cannot_be_a_repository_or_a_broker(home: Path, up: Fabric, s
     address = up.url().removeprefix("stentor://")
     with Command(
         "broker", "add", "other", "--knowing", address, "--data", home / "thief", "--http", "", env=stranger
-    ) as thief:  # fmt: skip
+    ) as thief:
         thief.line("link refused .*only who proves the fabric's token may be a broker", err=True)
 
 
@@ -92,7 +92,7 @@ def test_a_topic_is_changed_and_deleted_with_the_token(home: Path, up: Fabric, s
     assert deleted.returncode == 0, deleted.stderr
 
 
-def test_its_owner_needs_no_option_wherever_a_command_is_run(tmp_path: Path, up: Fabric) -> None:
+def test_commands_of_the_fabrics_user_find_the_token_without_an_option(tmp_path: Path, up: Fabric) -> None:
     for words in (["create", "mine", "--reliable"], ["grant", "mine", "--subscriber", "me"], ["delete", "mine", "-y"]):
         done = command("topic", *words, "--url", up.url(), cwd=tmp_path)
         assert done.returncode == 0, done.stderr

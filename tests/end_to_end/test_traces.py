@@ -158,7 +158,7 @@ def findings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Findings]:
         return {name: asyncio.run(read(url, name, _is_all_told)) for name in ("r1", "r2")}
 
 
-def test_every_number_is_told_once(findings: dict[str, Findings]) -> None:
+def test_every_number_is_traced_once(findings: dict[str, Findings]) -> None:
     for found in findings.values():
         (shop,) = {(row["source_id"], row["life"]) for row in found.of("published")}
         numbers = [(*shop, number) for number in range(1, EVENTS + 1)]
@@ -210,7 +210,7 @@ def test_both_brokers_saw_the_same_frames(findings: dict[str, Findings]) -> None
         assert {row["peer"] for row in hops} == {"publisher:shop:orders", "north/b1"}
 
 
-def test_off_with_one_setting(tmp_path: Path) -> None:
+def test_one_setting_turns_traces_off(tmp_path: Path) -> None:
     async def main(url: str) -> None:
         async with stentor.connect(url, wait=PATIENCE) as client:
             async with Registrar(client) as registrar:

@@ -147,7 +147,7 @@ def test_a_blocking_client_that_was_closed_says_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("UX-02")
-def test_cells_of_a_notebook(tmp_path: Path) -> None:
+def test_a_blocking_client_works_over_cells_of_a_notebook(tmp_path: Path) -> None:
     """Without `with`, and in a thread where an event loop runs: as Jupyter has it."""
 
     async def cell_1(url: str) -> stentor.blocking.BlockingFabric:
@@ -267,7 +267,7 @@ def test_reliable_topics_in_cells_of_a_notebook(tmp_path: Path) -> None:
     run(main())
 
 
-def test_what_nobody_refers_to_is_closed(tmp_path: Path) -> None:
+def test_a_blocking_client_that_nobody_refers_to_is_closed(tmp_path: Path) -> None:
     with broker(tmp_path) as running, stentor.blocking.connect(running.url) as another:
         fabric = stentor.blocking.connect(running.url)
         events = fabric.subscribe("t")

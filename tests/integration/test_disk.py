@@ -15,7 +15,7 @@ import pytest
 from tests.integration.house import Node, node, run
 
 import stentor
-from stentor.cli.process import Assignment
+from stentor.cli.running.process import Assignment
 from stentor.model.limits import Limits
 from stentor.runtime.disk import NodeStorage
 
@@ -23,9 +23,15 @@ from stentor.runtime.disk import NodeStorage
 def told(home: Path) -> bytes:
     """What the supervisor tells a node's process."""
     assignment = Assignment(
-        name="test/b1", listen="127.0.0.1:0", http=None, storage=str(home), certificates=None, limits=Limits(),
-        log="info", supervised=True,
-    )  # fmt: skip
+        name="test/b1",
+        listen="127.0.0.1:0",
+        http=None,
+        storage=str(home),
+        certificates=None,
+        limits=Limits(),
+        log="info",
+        supervised=True,
+    )
     return msgspec.json.encode(assignment) + b"\n"
 
 
@@ -33,9 +39,11 @@ def told(home: Path) -> bytes:
 def process(home: Path, largest_file: int | None = None) -> Iterator[subprocess.Popen[bytes]]:
     """A node as a process of its own, on a disk that takes files of so many bytes."""
     child = subprocess.Popen(
-        [sys.executable, "-m", "stentor.cli.process"],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
+        [sys.executable, "-m", "stentor.cli.running.process"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
     if largest_file is not None:  # before it is told what to do, so before it writes anything
         resource.prlimit(child.pid, resource.RLIMIT_FSIZE, (largest_file, largest_file))
     assert child.stdin is not None

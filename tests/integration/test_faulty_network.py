@@ -79,7 +79,7 @@ async def last_ones_arrive(listener: Listener, fabrics: list[Fabric], counts: li
 
 @pytest.mark.req("GE-10", "UX-02")
 @pytest.mark.parametrize("seed", range(3))
-def test_cuts_under_load(tmp_path: Path, seed: int) -> None:
+def test_links_that_are_cut_under_load_lose_nothing_but_what_was_under_way(tmp_path: Path, seed: int) -> None:
     dice = random.Random(seed)
 
     async def main() -> None:
@@ -115,7 +115,7 @@ def test_cuts_under_load(tmp_path: Path, seed: int) -> None:
 
 
 @pytest.mark.parametrize("way", ["up", "down", "both"])
-def test_flipped_bits(tmp_path: Path, way: str) -> None:
+def test_flipped_bits_reach_no_application(tmp_path: Path, way: str) -> None:
     async def main() -> None:
         async with (
             node(tmp_path) as broker,
@@ -153,7 +153,7 @@ def test_flipped_bits(tmp_path: Path, way: str) -> None:
 
 
 @pytest.mark.parametrize("largest", [1, 3, 50])
-def test_bytes_that_come_in_slices(tmp_path: Path, largest: int) -> None:
+def test_events_arrive_though_bytes_come_in_slices(tmp_path: Path, largest: int) -> None:
     async def main() -> None:
         async with node(tmp_path) as broker, Proxy(broker.port) as proxy:
             proxy.up.largest_slice = proxy.down.largest_slice = largest
@@ -175,7 +175,7 @@ def test_bytes_that_come_in_slices(tmp_path: Path, largest: int) -> None:
     run(main())
 
 
-def test_a_long_way(tmp_path: Path) -> None:
+def test_events_arrive_over_a_link_with_a_long_delay(tmp_path: Path) -> None:
     async def main() -> None:
         async with node(tmp_path) as broker, Proxy(broker.port) as proxy:
             proxy.up.delay = proxy.down.delay = 0.02

@@ -79,7 +79,7 @@ def test_who_starts_before_its_broker_waits_for_it(tmp_path: Path) -> None:
     run(main())
 
 
-def test_a_wait_ends() -> None:
+def test_a_wait_for_a_broker_ends_after_its_seconds() -> None:
     async def main() -> None:
         url = f"stentor://127.0.0.1:{free_port()}"
         said = f"no broker at {url} within 0.1 s (connection refused): is `stentor up` running there?"
@@ -101,7 +101,7 @@ def test_a_broker_that_is_silent_has_its_time() -> None:
 
 
 @pytest.mark.parametrize("seconds", [{"timeout": 0.0}, {"timeout": -1.0}, {"wait": -1.0}, {"wait": float("nan")}])
-def test_seconds_that_cannot_be(seconds: dict[str, float]) -> None:
+def test_timeouts_that_cannot_be_are_refused(seconds: dict[str, float]) -> None:
     with pytest.raises(stentor.InvalidInput, match="timeout is more than 0 seconds, wait 0 or more"):
         stentor.connect("stentor://127.0.0.1", **seconds)  # type: ignore[arg-type]
 

@@ -17,7 +17,7 @@ from stentor.model.ids import is_made_up
 from stentor.model.limits import Limits
 
 
-def test_alive_and_ready(tmp_path: Path) -> None:
+def test_a_broker_is_alive_and_ready(tmp_path: Path) -> None:
     async def main() -> None:
         async with node(tmp_path) as broker:
             broker.serve_http()

@@ -19,7 +19,7 @@ from stentor.client.stored_reader import Reader
 from stentor.machine import SECOND
 from stentor.model.position import Position
 from stentor.model.span import Spans
-from stentor.pipeline.columns import schema_of, to_arrow
+from stentor.pipeline.source.columns import schema_of, to_arrow
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.runtime.repository import RepositoryHost
 from stentor.storage.lake import MARK, Lake, LakeError

@@ -126,7 +126,7 @@ def test_what_a_reader_has_not_acknowledged_is_kept_for_it(tmp_path: Path) -> No
 
 
 @pytest.mark.req("SP-01")
-def test_beginnings(tmp_path: Path) -> None:
+def test_a_reader_begins_where_it_asks_to(tmp_path: Path) -> None:
     async def main() -> None:
         async with house(tmp_path, "r1") as here, here.client() as fabric, Reader(fabric, "audit") as reader:
             await fill(fabric, 0, 50)

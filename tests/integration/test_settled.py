@@ -205,7 +205,7 @@ def test_the_blocking_api_settles(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("GE-07")
-def test_how_many_wishes_stand_behind_a_unit_is_known_far_away(tmp_path: Path) -> None:
+def test_how_many_subscriptions_a_unit_has_is_known_far_away(tmp_path: Path) -> None:
     async def main() -> None:
         async with brokers(CAMPUS, tmp_path, heartbeat=1.0) as campus:
             far = campus.nodes["south/dorm/b1"].broker

@@ -187,7 +187,7 @@ async def drip(peer: Peer, data: bytes) -> None:
 
 
 @pytest.mark.parametrize("loops", LOOPS)
-def test_garbage_of_every_kind(tmp_path: Path, loops: Loops) -> None:
+def test_garbage_of_every_kind_ends_only_its_own_link(tmp_path: Path, loops: Loops) -> None:
     """Thousands of links' worth: random bytes, alone or behind good ones, and good ones cut or flipped."""
     dice = random.Random(20261115)
 
@@ -288,10 +288,17 @@ def test_whatever_a_client_may_say_twice_or_too_early_does_no_harm(tmp_path: Pat
     async def main() -> None:
         async with undisturbed(tmp_path) as broker, inside(broker) as peer:
             await peer.send(
-                Credit(0), Credit(2**62), definition("t"), definition("t"),
-                SchemaDefinition(ONE_TEXT), SchemaDefinition(ONE_TEXT), Unsubscription(SubscriptionId(77)),
-                Subscription(SubscriptionId(0), "t"), Subscription(SubscriptionId(2**63 - 1), "t"), Ping(0),
-            )  # fmt: skip
+                Credit(0),
+                Credit(2**62),
+                definition("t"),
+                definition("t"),
+                SchemaDefinition(ONE_TEXT),
+                SchemaDefinition(ONE_TEXT),
+                Unsubscription(SubscriptionId(77)),
+                Subscription(SubscriptionId(0), "t"),
+                Subscription(SubscriptionId(2**63 - 1), "t"),
+                Ping(0),
+            )
             assert [type(await peer.receive()) for _ in range(4)] == [Receipt, Receipt, Receipt, Pong]
             await peer.send(Farewell("enough"))
             assert await peer.ended()
@@ -451,7 +458,7 @@ async def read_all(fabric: stentor.Fabric) -> None:
             raise AssertionError(event)
 
 
-def test_a_well_behaved_pair_after_it_all(tmp_path: Path) -> None:
+def test_a_well_behaved_pair_is_served_after_all_strange_peers(tmp_path: Path) -> None:
     async def main() -> None:
         async with node(tmp_path) as broker:
             await prove_well(broker.url)

@@ -16,7 +16,7 @@ from tests.integration.peer import Peer
 import stentor
 from stentor.model.limits import Limits
 from stentor.policies.access import AccessRule
-from stentor.runtime.tls import Authority, Credentials
+from stentor.runtime.tls import Authority, CertificateFiles
 
 LOOPS = [pytest.param(None, id="asyncio"), pytest.param(uvloop.new_event_loop, id="uvloop")]
 VALID = timedelta(days=1)
@@ -37,7 +37,7 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
     theirs.issue_client("mallory", valid=VALID, now=now).save(home / "mallory")
     theirs.issue_node("node", [], valid=VALID, now=now).save(home / "false-node")
     stranger = theirs.issue_client("stranger", valid=VALID, now=now)  # who trusts us, although we do not trust them
-    Credentials(ours_pem(ours) + stranger.authority, stranger.certificate, stranger.key).save(home / "stranger")
+    CertificateFiles(ours_pem(ours) + stranger.authority, stranger.certificate, stranger.key).save(home / "stranger")
     issue_client(ours, home / "nameless")  # it names nobody
     return home
 
@@ -162,7 +162,7 @@ async def forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, po
 
 
 @pytest.mark.parametrize("loops", LOOPS)
-def test_a_tls_client_at_a_plain_port(tmp_path: Path, certificates: Path, loops: Loops) -> None:
+def test_a_tls_client_at_a_plain_port_is_refused(tmp_path: Path, certificates: Path, loops: Loops) -> None:
     async def main() -> None:
         async with node(tmp_path) as broker:
             await refused(broker.url, r"TLS|SSL", tls=certificates / "alice")
@@ -222,7 +222,7 @@ def test_a_certificate_that_names_nobody_is_refused(tmp_path: Path, certificates
     run(main(), loops)
 
 
-def test_garbage_at_a_tls_port(tmp_path: Path, certificates: Path) -> None:
+def test_garbage_at_a_tls_port_harms_nobody(tmp_path: Path, certificates: Path) -> None:
     async def main() -> None:
         async with node(tmp_path, certificates=certificates / "node", rules=RULES) as broker:
             for said in (b"GET / HTTP/1.1\r\n\r\n", bytes(100), b"\x16\x03\x01\xff\xff" + bytes(1000), b"STENTOR\x01"):

@@ -103,8 +103,16 @@ class MemoryLedger:
 class PaperBundle:
     """Repositories of one topic. What they say to each other arrives at once, unless they are `deaf`."""
 
-    def __init__(self, *names: str, copies: int = 0, create: bool = True, units: dict[str, str] | None = None,
-                 hold: bool = False, keep: int = 0, expire: int = 0) -> None:  # fmt: skip
+    def __init__(
+        self,
+        *names: str,
+        copies: int = 0,
+        create: bool = True,
+        units: dict[str, str] | None = None,
+        hold: bool = False,
+        keep: int = 0,
+        expire: int = 0,
+    ) -> None:
         self.now = 1
         self.clocks: dict[str, int] = {}  # how far the clock on the wall of a repository is ahead of others
         self._happening: deque[tuple[str, Input]] = deque()  # the first of them happens now
@@ -118,6 +126,7 @@ class PaperBundle:
         self.slow: set[str] = set()  # who is slow to say what it has
         self.lazy: set[str] = set()  # whose disks take their time
         self.full: set[str] = set()  # whose disks take nothing
+        self.unreadable: set[str] = set()  # whose disks give nothing
         self.unwritten: dict[str, list[Commit]] = {name: [] for name in names}
         for name in names:
             self.start(name)
@@ -169,6 +178,8 @@ class PaperBundle:
                     self.unwritten[name].append(effect)
                 else:
                     self._write(name, effect)
+            case Scan() if name in self.unreadable:
+                self.step(name, Scanned(TOPIC, effect.token, [], [], "the disk does not answer"))
             case Scan():
                 records, damaged = self.ledgers[name].scan(effect.first)
                 self.step(name, Scanned(TOPIC, effect.token, records, damaged))
@@ -217,13 +228,39 @@ class PaperBundle:
 
     # ---- clients
 
-    def owner(self, repository: str, task: TopicTask, *, repositories: tuple[str, ...] = (), copies: int = 0,
-              role: Role = "publisher", name: str = "", principal: str = "", hold: bool = False, keep: int = 0,
-              expire: int = 0, units: tuple[str, ...] = (), joins: bool = False) -> None:  # fmt: skip
+    def owner(
+        self,
+        repository: str,
+        task: TopicTask,
+        *,
+        repositories: tuple[str, ...] = (),
+        copies: int = 0,
+        role: Role = "publisher",
+        name: str = "",
+        principal: str = "",
+        hold: bool = False,
+        keep: int = 0,
+        expire: int = 0,
+        units: tuple[str, ...] = (),
+        joins: bool = False,
+    ) -> None:
         event = Registration(
-            TOPIC, "owner", 1, task, principal, repositories, copies, role, name, hold=hold, keep=keep,
-            expire=expire, principals=(KEEPER,) * len(repositories), units=units, joins=joins,
-        )  # fmt: skip
+            TOPIC,
+            "owner",
+            1,
+            task,
+            principal,
+            repositories,
+            copies,
+            role,
+            name,
+            hold=hold,
+            keep=keep,
+            expire=expire,
+            principals=(KEEPER,) * len(repositories),
+            units=units,
+            joins=joins,
+        )
         self.step(repository, LetterReceived(publisher_id(principal, "owner"), [event], requester="owner"))
 
     def say(
@@ -238,8 +275,20 @@ class PaperBundle:
     def probe(self, role: Role, name: str) -> None:
         self.say(role, name, Probe(TOPIC, name, role, 1))
 
-    def recover(self, role: Role, name: str, to: str, *, attempt: int = 1, incarnation: int = 5, where: str = "",
-                since: str = "now", last: int = 0, node: str = "", asks: bool = True) -> None:  # fmt: skip
+    def recover(
+        self,
+        role: Role,
+        name: str,
+        to: str,
+        *,
+        attempt: int = 1,
+        incarnation: int = 5,
+        where: str = "",
+        since: str = "now",
+        last: int = 0,
+        node: str = "",
+        asks: bool = True,
+    ) -> None:
         recovery = Recovery(
             TOPIC, name, role, attempt, "", incarnation, last, where, since, node, asks=asks and role == "subscriber"
         )
@@ -270,9 +319,15 @@ class PaperBundle:
         self.say("subscriber", name, SubscriberAck(TOPIC, name, incarnation, repository, spans))
 
     def miss(
-        self, name: str, to: str, *spans: tuple[int, int], attempt: int = 1, after: int | None = None,
-        tuned: bool = False, asks: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        name: str,
+        to: str,
+        *spans: tuple[int, int],
+        attempt: int = 1,
+        after: int | None = None,
+        tuned: bool = False,
+        asks: bool = False,
+    ) -> None:
         self.say("subscriber", name, SubscriberNak(TOPIC, name, attempt, spans, after, tuned, asks), to)
 
     def end(self, name: str, to: str, *given: tuple[int, int, int], incarnation: int = 5, attempt: int = 1) -> None:

@@ -14,14 +14,39 @@ IN_A, IN_B, ALSO_IN_B = f"{A}/a/1", f"{A}/b/7", f"{A}/b/8"
 IN_SC2, IN_SC3 = "SSC-A/SC-2/d/10", "SSC-A/SC-3/g/13"
 IN_SSC_B, ALSO_IN_SSC_B, IN_SSC_C = "SSC-B/SC-4/h/16", "SSC-B/SC-4/h/17", "SSC-C/SC-5/i/18"
 IN_SSC_D, ALSO_IN_SSC_D = "SSC-D/SC-6/j/20", "SSC-D/SC-6/j/21"
-NAMES = (NODE_4, NODE_5, NODE_6, IN_A, IN_B, ALSO_IN_B, IN_SC2, IN_SC3, IN_SSC_B, ALSO_IN_SSC_B, IN_SSC_C, IN_SSC_D,
-         ALSO_IN_SSC_D)  # fmt: skip
+NAMES = (
+    NODE_4,
+    NODE_5,
+    NODE_6,
+    IN_A,
+    IN_B,
+    ALSO_IN_B,
+    IN_SC2,
+    IN_SC3,
+    IN_SSC_B,
+    ALSO_IN_SSC_B,
+    IN_SSC_C,
+    IN_SSC_D,
+    ALSO_IN_SSC_D,
+)
 LINKS = (
-    (NODE_4, NODE_5), (NODE_4, NODE_6), (NODE_5, NODE_6), (NODE_4, IN_B), (IN_B, ALSO_IN_B), (IN_A, IN_B),
-    (NODE_5, IN_SC2), (ALSO_IN_B, IN_SC3), (IN_SC2, IN_SC3),
-    (IN_A, IN_SSC_C), (IN_SC3, IN_SSC_B), (IN_SC2, IN_SSC_D), (IN_SSC_B, ALSO_IN_SSC_B), (IN_SSC_D, ALSO_IN_SSC_D),
-    (IN_SSC_B, IN_SSC_D), (ALSO_IN_SSC_B, ALSO_IN_SSC_D),
-)  # fmt: skip
+    (NODE_4, NODE_5),
+    (NODE_4, NODE_6),
+    (NODE_5, NODE_6),
+    (NODE_4, IN_B),
+    (IN_B, ALSO_IN_B),
+    (IN_A, IN_B),
+    (NODE_5, IN_SC2),
+    (ALSO_IN_B, IN_SC3),
+    (IN_SC2, IN_SC3),
+    (IN_A, IN_SSC_C),
+    (IN_SC3, IN_SSC_B),
+    (IN_SC2, IN_SSC_D),
+    (IN_SSC_B, ALSO_IN_SSC_B),
+    (IN_SSC_D, ALSO_IN_SSC_D),
+    (IN_SSC_B, IN_SSC_D),
+    (ALSO_IN_SSC_B, ALSO_IN_SSC_D),
+)
 COSTS = {0: 1000, 1: 2000, 2: 3000, 3: 4000}
 
 

@@ -1,5 +1,6 @@
-"""Digests of the seeds that `make test` runs. A commit that changes no behaviour leaves `digests.json` alone; a commit
-that changes some writes it again, with `make digests`, and says so.
+"""Digests of the seeds that `make test` runs, and which of these seeds shows each thing that can go wrong. A commit
+that changes no behaviour leaves `digests.json` and `witnesses.json` alone; a commit that changes some writes them
+again, with `make digests`, and says so.
 """
 
 import json
@@ -7,6 +8,7 @@ from collections import defaultdict
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
+from stentor.simulation.outcome import Outcome
 from stentor.simulation.scenarios import SCENARIOS
 
 SEEDS = {  # how many, and how many at a time: a sample of which `make soak` has the rest, within 40 seconds each
@@ -20,7 +22,38 @@ SEEDS = {  # how many, and how many at a time: a sample of which `make soak` has
     "overlay": (200, 40),
 }
 CHUNKS = [(name, first, step) for name, (count, step) in SEEDS.items() for first in range(0, count, step)]
+FAULTS = {  # what has to happen somewhere in these seeds, or they would prove little
+    "access": (
+        "break checked confirmed disk-full flipped-bytes half-open ignored kill lost-block partition "
+        "partition-asymmetric power-cut stall stop sync-error told torn unwritable"
+    ),
+    "broker": (
+        "break delivered disk-full fenced flipped-bytes half-open jump kill lost-bytes missed partition "
+        "partition-asymmetric power-cut published repeated-bytes stall stop swapped-bytes sync-error"
+    ),
+    "delivery": (
+        "author-crash collected crash-in-step cut-in-commit cut-in-step death delivered disk-full ended-well "
+        "deleted events-expired "
+        "forged join kill leave left lost lost-block partition power-cut published reader-crash redelivered repeated "
+        "revoke roam rot subscribed-again sync-error torn"
+    ),
+    "fabric": (
+        "attached author-crash batch break concluded cut-in-commit death delivered disk-full ended-well fenced "
+        "flipped-bytes forged half-open join "
+        "jump kill leave left lost-block lost-bytes partition partition-asymmetric power-cut published reader-crash "
+        "redelivered repeated-bytes revoke roam rot stall stop stop-broker stop-repository stumble swapped-bytes "
+        "sync-error torn traced"
+    ),
+    "fuzz": "assured insiders messages news orders",
+    "log": "disk-full garbage-block kills lost-block power-cuts rewrites sync-error torn torn-tails",
+    "network": (
+        "break delivered flipped-bytes half-open jump kill lost-bytes moves partition partition-asymmetric power-cut "
+        "published redirected relayed repeated-bytes settled settled-held stall swapped-bytes"
+    ),
+    "overlay": "Farewell break crash dismiss join leave partition reprice shortcut stall",
+}
 FILE = Path(__file__).with_name("digests.json")
+WITNESSES = Path(__file__).with_name("witnesses.json")
 _LENGTH = 8  # of 32 digits: a change goes unnoticed once in four billion seeds, and the file is read by people, too
 _ROW = 10  # digests in a line of the file, so that a diff shows which seeds changed
 
@@ -36,22 +69,33 @@ def load() -> dict[str, list[str]]:
     return {name: " ".join(lines).split() for name, lines in rows.items()}
 
 
-def _run(chunk: tuple[str, int, int]) -> list[str]:
+def load_witnesses() -> dict[str, dict[str, int]]:
+    """Return, of each scenario, a seed for each thing that can go wrong: it happens there."""
+    found: dict[str, dict[str, int]] = json.loads(WITNESSES.read_text(encoding="utf-8"))
+    return found
+
+
+def _run(chunk: tuple[str, int, int]) -> list[Outcome]:
     name, first, count = chunk
-    return [shorten(SCENARIOS[name].run(seed).digest) for seed in range(first, first + count)]
+    return [SCENARIOS[name].run(seed) for seed in range(first, first + count)]
 
 
 def main() -> None:
-    """Run all seeds, on all cores, and write the file."""
+    """Run all seeds, on all cores, and write the files."""
     found: dict[str, list[str]] = defaultdict(list)
+    witnesses: dict[str, dict[str, int]] = {name: {} for name in FAULTS}
     with ProcessPoolExecutor() as pool:
-        for (name, _, _), digests in zip(CHUNKS, pool.map(_run, CHUNKS), strict=True):
-            found[name] += digests
+        for (name, _, _), outcomes in zip(CHUNKS, pool.map(_run, CHUNKS), strict=True):
+            found[name] += [shorten(outcome.digest) for outcome in outcomes]
+            for outcome in outcomes:
+                for fault in [each for each in FAULTS[name].split() if outcome.statistics.get(each)]:
+                    witnesses[name].setdefault(fault, outcome.seed)
     rows = {
         name: [" ".join(digests[at : at + _ROW]) for at in range(0, len(digests), _ROW)]
         for name, digests in found.items()
     }
     FILE.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+    WITNESSES.write_text(json.dumps(witnesses, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -304,6 +304,7 @@ def ends_of_lives_are_not_set_aside(patch: pytest.MonkeyPatch) -> None:
 
 def events_do_not_wait_for_the_fact_of_their_life(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(PublisherLives, "_is_introduced", always(True))
+    patch.setattr(PublisherLives, "_is_past_known", always(True))
 
 
 def clocks_that_were_set_back_end_a_publisher(patch: pytest.MonkeyPatch) -> None:
@@ -389,6 +390,7 @@ def who_moves_listens_to_its_former_unit(patch: pytest.MonkeyPatch) -> None:
 
 
 def lives_are_not_compared(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(NameHolders, "check", always(None))
     patch.setattr(NameHolders, "claim", always([]))
     patch.setattr(NameHolders, "obey", always(None))
 

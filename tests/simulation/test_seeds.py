@@ -1,7 +1,5 @@
 """Every scenario under many seeds; whatever fails says how to see it again."""
 
-from collections import Counter
-
 import pytest
 from tests.simulation import digests
 
@@ -9,13 +7,23 @@ from stentor.simulation.scenarios import SCENARIOS
 
 # Faults that are known and not mended yet: docs/roadmap.md. Whoever mends one takes it out.
 OPEN: dict[tuple[str, int], set[str]] = {}
+# Seeds beyond the sample that failed once, each for a reason of its own.
+MENDED = (
+    ("delivery", 857),  # letters of a life of which no fact was there
+    ("fabric", 158),  # a subscriber was registered here while its grant was taken back there
+    ("fabric", 167),  # the only repository that knew that a subscriber had left died: nobody promised more
+    ("fabric", 182),  # a beginning left out what was found to be damaged in that moment
+    ("fabric", 193),  # a subscriber that was about to leave was told that it was fenced, since it had left
+    ("fabric", 263),  # a node that has left and throws its ledger away has no machine for the topic
+)
 
 
 @pytest.mark.parametrize(("name", "first", "count"), digests.CHUNKS)
 def test_every_seed_runs_as_before_and_nothing_happens_that_must_not(name: str, first: int, count: int) -> None:
     failures = []
     changed = []
-    before = digests.load()[name]
+    unseen = []
+    before, witnesses = digests.load()[name], digests.load_witnesses()[name]
     for seed in range(first, first + count):
         outcome = SCENARIOS[name].run(seed)
         if {anomaly.kind for anomaly in outcome.anomalies} != OPEN.get((name, seed), set()):
@@ -23,12 +31,20 @@ def test_every_seed_runs_as_before_and_nothing_happens_that_must_not(name: str, 
             failures.append(f"stentor simulate {name} --seed {seed}\n    {found}")
         if digests.shorten(outcome.digest) != before[seed]:
             changed.append(seed)
+        witnessed = [fault for fault, witness in witnesses.items() if witness == seed]
+        unseen += [f"{fault} in {seed}" for fault in witnessed if not outcome.statistics.get(fault)]
     assert not failures, "\n".join(["", *failures])
     assert not changed, (
         f"seeds of {name} that do not run as before: {changed}. If this commit means to change what nodes do, run "
-        f"`make digests` and commit {digests.FILE.name} with it; if not, compare `stentor simulate {name} --seed "
-        f"{changed[0]} --trace` with what the commit before it prints"
+        f"`make digests` and commit what it writes; if not, compare `stentor simulate {name} --seed {changed[0]} "
+        f"--trace` with what the commit before it prints"
     )
+    assert not unseen, f"what went wrong in seeds of {name} when `make digests` last ran, and does not: {unseen}"
+
+
+@pytest.mark.parametrize(("name", "seed"), MENDED)
+def test_a_seed_that_failed_once_does_not_fail_again(name: str, seed: int) -> None:
+    assert [f"{anomaly.kind}: {anomaly.detail}" for anomaly in SCENARIOS[name].run(seed).anomalies] == []
 
 
 def test_every_scenario_has_its_seeds_and_their_digests() -> None:
@@ -38,41 +54,11 @@ def test_every_scenario_has_its_seeds_and_their_digests() -> None:
     }
 
 
-EXPECTED = {
-    "access": (
-        "break checked confirmed disk-full flipped-bytes half-open ignored kill lost-block partition "
-        "partition-asymmetric power-cut stall stop sync-error told torn unwritable"
-    ),
-    "broker": (
-        "break delivered disk-full fenced flipped-bytes half-open jump kill lost-bytes missed partition "
-        "partition-asymmetric power-cut published repeated-bytes stall stop swapped-bytes sync-error"
-    ),
-    "delivery": (
-        "author-crash collected crash-in-step cut-in-commit cut-in-step death delivered disk-full ended-well "
-        "deleted events-expired "
-        "forged join kill leave left lost lost-block partition power-cut published reader-crash redelivered repeated "
-        "revoke roam rot sync-error torn"
-    ),
-    "fabric": (
-        "attached author-crash batch break concluded cut-in-commit death delivered disk-full ended-well fenced "
-        "flipped-bytes forged half-open join "
-        "jump kill leave left lost-block lost-bytes partition partition-asymmetric power-cut published reader-crash "
-        "redelivered repeated-bytes revoke roam rot stall stop stop-broker stop-repository stumble swapped-bytes "
-        "sync-error torn traced"
-    ),
-    "fuzz": "assured insiders messages news orders",
-    "log": "disk-full garbage-block kills lost-block power-cuts rewrites sync-error torn torn-tails",
-    "network": (
-        "break delivered flipped-bytes half-open jump kill lost-bytes moves partition partition-asymmetric power-cut "
-        "published redirected relayed repeated-bytes settled settled-held stall swapped-bytes"
-    ),
-    "overlay": "Farewell break crash dismiss join leave partition reprice shortcut stall",
-}
-
-
-@pytest.mark.parametrize("name", sorted(SCENARIOS))
-def test_everything_that_can_go_wrong_does_in_a_few_seeds(name: str) -> None:
-    seen: Counter[str] = Counter()
-    for seed in range(50):
-        seen.update(SCENARIOS[name].run(seed).statistics)
-    assert [what for what in EXPECTED[name].split() if not seen[what]] == []
+def test_everything_that_can_go_wrong_does_in_one_of_these_seeds() -> None:
+    """The seeds themselves are run above, which sees it happen."""
+    witnesses = digests.load_witnesses()
+    assert {name: sorted(found) for name, found in witnesses.items()} == {
+        name: sorted(faults.split()) for name, faults in digests.FAULTS.items()
+    }
+    assert digests.FAULTS.keys() == SCENARIOS.keys()
+    assert all(0 <= seed < digests.SEEDS[name][0] for name, found in witnesses.items() for seed in found.values())

@@ -13,8 +13,8 @@ from pyspark.sql import functions as sql
 from tests.spark.driver import held
 from tests.spark.standalone import PATIENCE
 
-from stentor.pipeline import traces
-from stentor.pipeline.audit import audit
+from stentor.pipeline.traces import traces
+from stentor.pipeline.traces.audit import audit
 
 
 def check(spark: SparkSession, folder: Path, url: str, topic: str, changed: str, events: str) -> dict[str, Any]:
@@ -35,9 +35,11 @@ def check(spark: SparkSession, folder: Path, url: str, topic: str, changed: str,
 
 def _is_told(told: DataFrame, topic: str, events: int) -> bool:
     """Whether all ends have ended, and three repositories told all that there is to tell."""
-    kinds = told.where(f"about = '{topic}' or node like '%:{topic}'").groupBy("kind").agg(
-        sql.sum("count").alias("events"), sql.count("*").alias("rows")
-    )  # fmt: skip
+    kinds = (
+        told.where(f"about = '{topic}' or node like '%:{topic}'")
+        .groupBy("kind")
+        .agg(sql.sum("count").alias("events"), sql.count("*").alias("rows"))
+    )
     sums = {row.kind: row for row in kinds.collect()}
     ended = "ended" in sums and sums["ended"].rows == 3
     return ended and all(kind in sums and sums[kind].events >= 3 * events for kind in ("stored", "stable"))

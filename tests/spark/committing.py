@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyspark.sql.types import BinaryType, StructType
 
 from stentor.pipeline.options import write_options
-from stentor.pipeline.sink import StreamWriter
+from stentor.pipeline.sink.sink import StreamWriter
 
 TASKS = 2
 

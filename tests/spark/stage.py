@@ -11,8 +11,8 @@ import stentor
 from stentor.admin.topics import Registrar
 from stentor.client.reliable_subscription import Subscription
 from stentor.model.attribute import Value
-from stentor.pipeline.blocking_stored_reader import BlockingStoredReader
 from stentor.pipeline.options import read_options
+from stentor.pipeline.source.blocking_stored_reader import BlockingStoredReader
 
 Columns = Mapping[str, Sequence[Value | None]]
 

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import pyspark
 
-from stentor.pipeline import java
+from stentor.pipeline.engine import java
 
 Found = TypeVar("Found")
 PATIENCE = 300.0  # seconds; JVMs that start together on a busy machine take their time

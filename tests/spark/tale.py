@@ -13,7 +13,7 @@ import msgspec
 from pyspark.sql import DataFrame, SparkSession
 
 from stentor.model.trace import Trace, TraceKind
-from stentor.pipeline import traces
+from stentor.pipeline.traces import traces
 from stentor.protocols.delivery.trace_buffer import TraceBuffer
 
 Row = dict[str, Any]
@@ -25,8 +25,22 @@ AUDIENCE: dict[str, list[list[int]]] = {"all": [], "some": [[0, 2], [5, 9]], "ha
 STEERED = {"all": "r1", "some": "r1", "half": "r2"}  # by which repository
 CRASH = 5  # the batch that "half" was given, and did not acknowledge, when its first life ended
 _TEXTS = ("kind", "node", "about", "source", "keeper", "subscriber", "publisher", "peer", "delays")
-_NUMBERS = ("at", "source_id", "life", "first", "last", "count", "start", "end", "size", "born", "note", "incarnation",
-            "catenation", "until")  # fmt: skip
+_NUMBERS = (
+    "at",
+    "source_id",
+    "life",
+    "first",
+    "last",
+    "count",
+    "start",
+    "end",
+    "size",
+    "born",
+    "note",
+    "incarnation",
+    "catenation",
+    "until",
+)
 _TRACE = tuple(field.name for field in msgspec.structs.fields(Trace))
 COLUMNS = ", ".join([*(f"{name} string" for name in _TEXTS), *(f"{name} bigint" for name in _NUMBERS), "body binary"])
 
@@ -105,9 +119,17 @@ class Tale:
         whole = self.keeper(keeper)
         number = PUBLISHERS["shop"][0]
         self.tell(
-            _node(whole), "synced", at, keeper=whole, subscriber=name, source_id=number, life=3, first=first, last=last,
+            _node(whole),
+            "synced",
+            at,
+            keeper=whole,
+            subscriber=name,
+            source_id=number,
+            life=3,
+            first=first,
+            last=last,
             count=last - first + 1,
-        )  # fmt: skip
+        )
         ended = next(row for row in self.rows if row["kind"] == "ended" and row["node"] == _node(whole))
         self.rows.remove(ended)
         self.rows.append(ended)

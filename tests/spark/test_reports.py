@@ -12,9 +12,9 @@ from tests.spark.stage import Stage
 
 import stentor
 from stentor.model.errors import InvalidInput
-from stentor.pipeline import picture, report, traces
-from stentor.pipeline.latency import latency
-from stentor.pipeline.traffic import rates, summary, talkers, traffic
+from stentor.pipeline.traces import picture, report, traces
+from stentor.pipeline.traces.latency import latency
+from stentor.pipeline.traces.traffic import rates, summary, talkers, traffic
 from stentor.protocols.delivery.trace_sum import delay_of
 from stentor.storage.lake import Lake
 
@@ -32,10 +32,28 @@ COLUMNS = (
 def trace(number: int, kind: str, took: float, count: int = 1, first: int = 1, **more: object) -> dict[str, object]:
     """One that was told `took` milliseconds after its events were born, in a minute of its own for each thousand."""
     born = START + (number // 1000) * MINUTE + number % 1000
-    row = {"publisher": "e", "incarnation": 1, "catenation": number, "body": b"", "kind": kind, "about": "orders",
-           "source": "shop", "source_id": 7, "count": count, "size": 100 * count, "keeper": "r1",
-           "subscriber": "billing", "node": "campus/b1", "note": 0,
-           "life": 1, "first": first, "last": first + count - 1, "peer": "", "until": 0, "delays": ""}  # fmt: skip
+    row = {
+        "publisher": "e",
+        "incarnation": 1,
+        "catenation": number,
+        "body": b"",
+        "kind": kind,
+        "about": "orders",
+        "source": "shop",
+        "source_id": 7,
+        "count": count,
+        "size": 100 * count,
+        "keeper": "r1",
+        "subscriber": "billing",
+        "node": "campus/b1",
+        "note": 0,
+        "life": 1,
+        "first": first,
+        "last": first + count - 1,
+        "peer": "",
+        "until": 0,
+        "delays": "",
+    }
     return {**row, "born": born, "at": born + int(took * 1e6), **more}
 
 

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 import stentor.spark
 from stentor.model.errors import InvalidInput, Unreachable
-from stentor.pipeline.session import pack
+from stentor.pipeline.engine.session import pack
 
 pytestmark = pytest.mark.req("SP-09")
 

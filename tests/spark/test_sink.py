@@ -24,7 +24,7 @@ from tests.spark.writing import write as write_files
 
 from stentor.model.errors import Unreachable
 from stentor.pipeline.options import write_options
-from stentor.pipeline.sink import BatchWriter
+from stentor.pipeline.sink.sink import BatchWriter
 
 pytestmark = pytest.mark.req("SP-01")
 
@@ -255,7 +255,7 @@ def test_what_is_wrong_with_a_batch_is_said_with_its_option(spark: SparkSession,
 
 
 def test_a_fabric_that_is_away_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stentor.pipeline.publication._CONNECT", 0.2)
+    monkeypatch.setattr("stentor.pipeline.sink.publication._CONNECT", 0.2)
     options = write_options({"url": "stentor://127.0.0.1:1", "topic": "x"})
     with pytest.raises(Unreachable, match='option "url": no broker at'):
         BatchWriter(options, StructType().add("body", "binary"), overwrite=False)

@@ -19,9 +19,9 @@ from stentor.client.stored_reader import Availability
 from stentor.model.errors import InvalidInput
 from stentor.model.position import Position
 from stentor.model.span import Spans
-from stentor.pipeline.columns import parse_attributes, schema_of
 from stentor.pipeline.options import parse, read_options
-from stentor.pipeline.source import BatchReader
+from stentor.pipeline.source.columns import parse_attributes, schema_of
+from stentor.pipeline.source.source import BatchReader
 
 pytestmark = pytest.mark.req("SP-01")
 

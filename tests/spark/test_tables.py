@@ -8,7 +8,7 @@ from pyspark.sql import Row
 from rich.console import Console
 from rich.table import Table
 
-from stentor.cli.traces import latency_table, traffic_table
+from stentor.cli.pipeline.traces import latency_table, traffic_table
 
 pytestmark = pytest.mark.req("SP-04")
 

@@ -41,10 +41,10 @@ from stentor.wire.letter import check_readable, read, write
 S = TypeVar("S", bound=msgspec.Struct)
 
 WITHIN = 5.0  # seconds for the first answer
-_CHANGED_WITHIN = 15.0  # … to a change: for ten of them a repository waits until all brokers have confirmed it
+_CHANGED_WITHIN = 15.0  # seconds for the answer to a change: for ten a repository waits for all brokers
 _AGAIN = 0.5  # before a question is repeated that changes nothing: our inbox may not be known everywhere yet
 _SILENCE = 0.3  # after which nobody else is expected to answer
-_LONG_SILENCE = 1.0  # … if somebody is missing
+_LONG_SILENCE = 1.0  # seconds after which nobody else is expected, if somebody is missing
 _PATIENCE = 2.0  # with one repository, before the next is asked
 _LOOK_AGAIN = 0.1  # while something is awaited
 
@@ -212,9 +212,17 @@ class Registrar:
         believes = wrote_by(BundleMembers(dict(zip(names, principals, strict=True))))
         after = await self._fabric._bundles.find_end(topic, _LONG_SILENCE)
         terms = self._registration(
-            topic, TopicTask.CREATE, repositories=names, principals=principals, copies=copies, keep=keep,
-            expire=expire, hold=hold, born=max(time.time_ns() // 1_000_000, after + 1), after=after,
-        )  # fmt: skip
+            topic,
+            TopicTask.CREATE,
+            repositories=names,
+            principals=principals,
+            copies=copies,
+            keep=keep,
+            expire=expire,
+            hold=hold,
+            born=max(time.time_ns() // 1_000_000, after + 1),
+            after=after,
+        )
         answers = await asyncio.gather(*(self._confirm(name, terms, believes, within) for name in names))
         for answer in answers:
             if answer is not None and answer.code is not None:
@@ -306,9 +314,13 @@ class Registrar:
         check_willing(found, repository)
         report = found[repository]
         await self._change(
-            topic, TopicTask.ADD_REPOSITORY, repositories=(repository,), principals=(report.principal,),
-            units=(report.unit,), joins=join,
-        )  # fmt: skip
+            topic,
+            TopicTask.ADD_REPOSITORY,
+            repositories=(repository,),
+            principals=(report.principal,),
+            units=(report.unit,),
+            joins=join,
+        )
 
     async def remove(self, topic: str, repository: str) -> None:
         """Make a repository leave a topic; it goes when others have all that it has."""

@@ -14,7 +14,7 @@ NEAR = {1: 22, 2: 1, 4: 10}  # in the well-connected network: where one subscrib
 FAR = 9  # hops from 22 to 10 in the other one
 MIDWAY, MIDWAY_AT = 6, 7  # hops to the broker where the paper measured what was stored once
 STORAGES = {"r1": 1, "r2": 8}  # repositories, and the brokers that they are at
-SERVES = {"r1": "", "r2": "SSC-B/SC-6"}  # … and the units whose clients they serve: everyone, and one super-cluster
+SERVES = {"r1": "", "r2": "SSC-B/SC-6"}  # the units that they serve: everyone, and one super-cluster
 
 _CLUSTERS = {
     "SC-5/k": (1, 2, 3),

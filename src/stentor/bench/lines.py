@@ -42,10 +42,15 @@ class Worker:
 
     async def __aenter__(self) -> Self:
         self._process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", self._module,
-            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=_LONGEST_LINE, env={**os.environ},
+            sys.executable,
+            "-m",
+            self._module,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            limit=_LONGEST_LINE,
+            env={**os.environ},
             start_new_session=True,  # Ctrl-C is ours to hand on
-        )  # fmt: skip
+        )
         return self
 
     async def ask(self, question: msgspec.Struct | None, kind: type[T], within: float) -> T:

@@ -12,8 +12,8 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 QUIET = 0.25  # cores that others may use while we measure
 
 
-class Machine(msgspec.Struct, frozen=True):
-    """What a figure must be read with."""
+class MachineDescription(msgspec.Struct, frozen=True):
+    """The machine that figures were measured on."""
 
     processors: int
     model: str
@@ -23,8 +23,8 @@ class Machine(msgspec.Struct, frozen=True):
     load: float  # of the minute before the run
 
 
-def describe() -> Machine:
-    return Machine(
+def describe() -> MachineDescription:
+    return MachineDescription(
         processors=len(os.sched_getaffinity(0)),
         model=_field("/proc/cpuinfo", "model name") or platform.machine(),
         memory_gib=round(int((_field("/proc/meminfo", "MemTotal") or "0 kB").split()[0]) / (1 << 20), 1),
@@ -95,7 +95,9 @@ class Noise:
     """How many cores others use from now on."""
 
     def __init__(self) -> None:
-        self._since, self._busy, self._family = time.monotonic(), busy_seconds(), family()
+        self._since = time.monotonic()
+        self._busy = busy_seconds()
+        self._family = family()
 
     def own(self) -> float:
         """Processor seconds that we and all that we started have used."""

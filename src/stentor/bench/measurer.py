@@ -33,8 +33,8 @@ _BEFORE = 0.1  # seconds to collect garbage in, before each trial
 Send = Callable[[bytes, dict[str, Value]], Awaitable[None]]  # a body and its attributes
 
 
-class Posts(msgspec.Struct):
-    """Where the publisher and the subscribers are."""
+class MeasurerPlaces(msgspec.Struct):
+    """The brokers of the publisher and the subscribers."""
 
     publisher: str
     subscribers: dict[str, str]  # by hops
@@ -42,7 +42,7 @@ class Posts(msgspec.Struct):
     named: bool = False  # the topic is a reliable one
 
 
-class Posted(msgspec.Struct):
+class MeasurerReady(msgspec.Struct):
     subscribers: int
 
 
@@ -58,8 +58,8 @@ class Latency(msgspec.Struct, frozen=True):
     highest: float
 
 
-class Measured(msgspec.Struct):
-    """One trial."""
+class MeasuredTrial(msgspec.Struct):
+    """The latencies of one trial."""
 
     seconds: float  # that publishing took
     published: int
@@ -102,9 +102,14 @@ def latency(taken: Sequence[int], wanted: int) -> Latency:
     p50, p99 = np.percentile(values, (50, 99))
     variance = float(values.var(ddof=1)) if len(values) > 1 else 0.0
     return Latency(
-        len(values), max(0, wanted - len(values)), float(values.mean()), variance, float(p50), float(p99),
+        len(values),
+        max(0, wanted - len(values)),
+        float(values.mean()),
+        variance,
+        float(p50),
+        float(p99),
         float(values.max()),
-    )  # fmt: skip
+    )
 
 
 async def publish(send: Send, trial: Trial, number: int) -> float:
@@ -131,7 +136,7 @@ async def warm_up(send: Send, stations: Sequence[Station]) -> None:
         await asyncio.sleep(0.1)
 
 
-async def measure(send: Send, stations: dict[str, Station], trial: Trial, number: int) -> Measured:
+async def measure(send: Send, stations: dict[str, Station], trial: Trial, number: int) -> MeasuredTrial:
     for station in stations.values():
         station.trial, station.taken = number, []
     gc.collect()
@@ -141,7 +146,7 @@ async def measure(send: Send, stations: dict[str, Station], trial: Trial, number
     for station in stations.values():
         await station.expect(trial.wanted)
     gc.enable()
-    return Measured(
+    return MeasuredTrial(
         seconds, trial.events, {name: latency(station.taken, trial.wanted) for name, station in stations.items()}
     )
 
@@ -150,7 +155,7 @@ def station_name(hops: str) -> str:
     return f"measuring-{hops}"
 
 
-async def take_place(stack: AsyncExitStack, posts: Posts, hops: str, url: str) -> Station:
+async def take_place(stack: AsyncExitStack, posts: MeasurerPlaces, hops: str, url: str) -> Station:
     fabric = await stack.enter_async_context(connect(url, wait=30.0))
     if posts.named:
         stored = fabric.subscribe(posts.topic, WHERE, name=station_name(hops))
@@ -177,7 +182,7 @@ def reliably(publisher: Publisher) -> Send:
 
 async def attend() -> None:
     lines = read_lines()
-    posts = msgspec.json.decode(await anext(lines), type=Posts)
+    posts = msgspec.json.decode(await anext(lines), type=MeasurerPlaces)
     async with AsyncExitStack() as stack:
         stations = {hops: await take_place(stack, posts, hops, url) for hops, url in posts.subscribers.items()}
         fabric = await stack.enter_async_context(connect(posts.publisher, wait=30.0))
@@ -187,7 +192,7 @@ async def attend() -> None:
             send = plainly(fabric, posts.topic)
         tasks = [asyncio.create_task(station.listen()) for station in stations.values()]
         await warm_up(send, list(stations.values()))
-        say(Posted(len(stations)))
+        say(MeasurerReady(len(stations)))
         number = 0
         async for line in lines:
             number += 1

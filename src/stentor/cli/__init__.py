@@ -25,7 +25,7 @@ def main() -> None:
 
 
 def _say(error: Exception) -> None:
-    from stentor.cli.printable import printable_lines  # what others chose may be quoted
+    from stentor.cli.terminal.printable import printable_lines  # what others chose may be quoted
 
     print(f"stentor: {printable_lines(str(error))}", file=sys.stderr)
 

@@ -9,8 +9,8 @@ import typer
 from rich.console import Console
 
 from stentor.admin import network as operation
-from stentor.cli.options import TlsOption, UrlOption, WaitOption
-from stentor.cli.printable import print_json, printable
+from stentor.cli.terminal.options import TlsOption, UrlOption, WaitOption
+from stentor.cli.terminal.printable import print_json, printable
 from stentor.client.fabric import connect
 from stentor.config import load
 from stentor.model.access_report import AccessView

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from stentor.cli.narrow_table import narrow_table
+from stentor.cli.terminal.narrow_table import narrow_table
 from stentor.config import Config, load, without_password
 from stentor.config import schema as json_schema
 from stentor.model.errors import ConfigError

@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from stentor.cli.options import AttributesOption, parse_attributes
-from stentor.cli.printable import printable, printable_lines
+from stentor.cli.terminal.options import AttributesOption, parse_attributes
+from stentor.cli.terminal.printable import printable, printable_lines
 from stentor.matching.explanation import describe
 from stentor.matching.normal_form import normal_form
 from stentor.matching.pairs.pair_index import PairIndex

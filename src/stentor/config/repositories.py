@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 from stentor.config import value as values
 from stentor.config.check import Addresses
 from stentor.config.lines import Key
-from stentor.config.network import Network
+from stentor.config.network import NetworkReader
 from stentor.config.problem import describe
 from stentor.config.settings import ANY_HTTP, Repository, storage_in
 from stentor.config.table import Table, Tables
@@ -24,8 +24,10 @@ _EXPECTED = 'expected "sqlite:DIRECTORY", "segments:DIRECTORY" or "postgresql://
 class Repositories:
     """Reads [[repository]] over a network that is known already."""
 
-    def __init__(self, tables: Tables, network: Network, addresses: Addresses, data: Path, base: Path) -> None:
-        self._tables, self._problems, self._network = tables, tables.problems, network
+    def __init__(self, tables: Tables, network: NetworkReader, addresses: Addresses, data: Path, base: Path) -> None:
+        self._tables = tables
+        self._problems = tables.problems
+        self._network = network
         self._addresses = addresses
         self._data, self._base = data, base
         self.found: list[Repository] = []
@@ -71,9 +73,16 @@ class Repositories:
                 (*key, "broker"), f"expected a broker in {unit}, the unit that it serves, found {broker}"
             )
         return Repository(
-            name=name, broker=broker, unit=unit, storage=storage, lake=lake, http=http, accepts=accepts,
-            most_topics=most_topics, most_bytes=most_bytes,
-        )  # fmt: skip
+            name=name,
+            broker=broker,
+            unit=unit,
+            storage=storage,
+            lake=lake,
+            http=http,
+            accepts=accepts,
+            most_topics=most_topics,
+            most_bytes=most_bytes,
+        )
 
     def _first(self, unit: ScopePath) -> ScopePath | None:
         return self._network.tree.first[unit] if self._network.tree.brokers else None

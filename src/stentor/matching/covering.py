@@ -1,6 +1,6 @@
-"""Relations between filters, for a network of brokers: what need not be sent on, what cannot matter, what sums up.
+"""Relations between filters, for a network of brokers: which filter covers, excludes or sums up others.
 
-All of them are sound, none is complete: what is said to be so is so, and what is not said may be so nevertheless.
+All of them are sound, and none is complete: an answer "yes" is true, an answer "no" means that nothing was found.
 """
 
 from functools import lru_cache

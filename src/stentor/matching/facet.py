@@ -27,7 +27,7 @@ _LARGEST = sys.float_info.max  # stands for infinity, which a range without an e
 
 
 class View(enum.IntEnum):
-    """How a value is looked at."""
+    """The way in which a value is looked at."""
 
     TEXT = 1  # as the text that it has
     WHOLE = 2  # as a number; a text must be an integer

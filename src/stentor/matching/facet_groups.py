@@ -1,8 +1,7 @@
-"""Facet groups: conjuncts that ask for keys of the same facets, filed by those keys; an event finds its own in one
-look-up.
+"""Facet groups: conjuncts that ask for keys of the same facets, filed by those keys.
 
-Each cluster costs every event a look-up, so there are few: conjuncts whose facets would make one too many are filed by
-fewer facets, or with everything, and evaluated.
+An event finds the conjuncts of a group in one look-up. Each group costs every event a look-up, so there are few:
+conjuncts whose facets would make one too many are filed by fewer facets, or with everything, and evaluated.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -100,7 +99,7 @@ def _extended(key: Any, more: Key | None) -> BucketKey | None:
 
 
 class FacetGroups(Generic[B]):
-    """All clusters of an index."""
+    """All facet groups of an index."""
 
     def __init__(self, bucket: Callable[[], B]) -> None:
         self._bucket = bucket

@@ -1,4 +1,4 @@
-"""The names of topics and ends by which clients and repositories of reliable topics speak to each other."""
+"""The names of the topics and ends by which clients and repositories of reliable topics speak to each other."""
 
 from typing import Literal
 from urllib.parse import quote

@@ -1,7 +1,7 @@
-"""The control events of reliable delivery: figure 1 of the paper, in ranges. They travel as bodies of events on
-communication topics, as whole frames, and events that are sent again travel beside them.
+"""The control events of reliable delivery: figure 1 of the paper, in ranges.
 
-P is a publisher, S a subscriber, R a repository, B all repositories of the topic's bundle.
+They travel as bodies of events on communication topics, as whole frames, and events that are sent again travel beside
+them. P is a publisher, S a subscriber, R a repository, B all repositories of the topic's bundle.
 """
 
 import enum
@@ -48,8 +48,10 @@ class Probe(ControlEvent, frozen=True, array_like=True, tag="probe", gc=False):
 
 
 class ProbeAnswer(ControlEvent, frozen=True, array_like=True, tag="here", gc=False):
-    """R → C. One that is not ready steers nobody yet. `members` is the bundle as it knows it, `level` that of the unit
-    that it serves: the finest one is to be preferred, and of these the nearest.
+    """R → C: the answer to a Probe. A repository that is not ready steers nobody yet.
+
+    `members` is the bundle as the repository knows it, `level` that of the unit that it serves: a client prefers the
+    finest level, and of these the nearest repository.
     """
 
     attempt: ranges.Attempt
@@ -76,7 +78,7 @@ class Recovery(ControlEvent, frozen=True, array_like=True, tag="recovery", gc=Fa
     node: ranges.Path = ""  # the broker at which the client is
     resumes: bool = False  # a publisher that goes on, life after life, with the numbers of this incarnation
     asks: bool = False  # a subscriber whose application has asked for events in this life
-    told: bool = False  # … and which was told of some, perhaps by another repository
+    told: bool = False  # a subscriber that was told of some in this life, perhaps by another repository
     keeps: bool = False  # a subscriber that names no filter: the one that is registered holds; a new name gets all
     ended: ranges.Version = 0  # at which a topic of this name was deleted, as the client's broker knows
     answered: bool = False  # a publisher that was answered in this life: whoever did that knows where earlier ones end
@@ -87,10 +89,12 @@ class Recovery(ControlEvent, frozen=True, array_like=True, tag="recovery", gc=Fa
 
 
 class RecoveryResponse(ControlEvent, frozen=True, array_like=True, tag="recovered", gc=False):
-    """R → C: I steer you. A publisher learns the last number that is stored of its stream, or else of its newest; a
-    subscriber its sync, its epoch and what it is done with: a Persistent or Rectify follows if there is anything to
-    get. `copies` is how many repositories must have an event before it is acknowledged. What is told to all who want
-    the same as this subscriber comes on the topic of `chorus`.
+    """R → C: I steer you.
+
+    A publisher learns the last number that is stored of its stream, or else of its newest one. A subscriber learns its
+    sync, its epoch and what it is done with; a Persistent or Rectify follows if there is anything to get. `copies` is
+    how many repositories must have an event before it is acknowledged. `chorus` is the number of the subscriber's
+    notice group: all who want the same are told on one topic.
     """
 
     attempt: ranges.Attempt
@@ -109,8 +113,10 @@ class RecoveryResponse(ControlEvent, frozen=True, array_like=True, tag="recovere
 
 
 class Denial(ControlEvent, frozen=True, array_like=True, tag="denial", gc=False):
-    """R → C: I do not, and why. With NOT_AUTHORISED it is of no use to ask again or elsewhere. With FENCED a publisher
-    learns its `newest` life, since its own clock may be behind.
+    """R → C: I do not steer you, and why.
+
+    With NOT_AUTHORISED it is of no use to ask again or elsewhere. With FENCED a publisher learns its `newest` life,
+    since its own clock may be behind.
     """
 
     attempt: ranges.Attempt
@@ -120,7 +126,7 @@ class Denial(ControlEvent, frozen=True, array_like=True, tag="denial", gc=False)
 
 
 class Migrate(ControlEvent, frozen=True, array_like=True, tag="migrate", gc=False):
-    """R → C: choose another repository, I leave; or the one that is named, because somebody wants you there."""
+    """R → C: choose another repository, because I leave; or the one that is named, because an operator wants that."""
 
     to: ranges.AnyRepositoryName = ""
 
@@ -129,8 +135,9 @@ class Migrate(ControlEvent, frozen=True, array_like=True, tag="migrate", gc=Fals
 
 
 class PublisherOrder(ControlEvent, frozen=True, array_like=True, tag="order", gc=False):
-    """P → B: in this incarnation I have sent the numbers `first` to `last` (P2R-Order). All up to `acknowledged`, and
-    `singles`, was acknowledged to me, and I do not have it any more.
+    """P → B: in this incarnation I have sent the numbers `first` to `last` (P2R-Order).
+
+    Events up to `acknowledged`, and `singles`, were acknowledged to me, and I do not have them any more.
     """
 
     incarnation: ranges.Life
@@ -176,12 +183,13 @@ class Retransmission(ControlEvent, frozen=True, array_like=True, tag="again", gc
 
 
 class Persistent(ControlEvent, frozen=True, array_like=True, tag="persistent", gc=False):
-    """R → S: these events for you are stored (R2S-Persistent). `previous` is the `upto` of what went before it, so that
-    a gap shows; all up to `upto` that is not listed is not for you. Sequence numbers up to `redelivered` may have been
-    given to your application in an earlier life of yours. So many more than that are stored as are `left`. For all who
-    want the same, `attempt` is the negative number of their chorus: that is for you once it is `known` that you asked.
-    Events that were `lost` you would have been told of, unless your filter does not take them; `lost_by` names their
-    publishers, in the same order, as far as they are known.
+    """R → S: these events for you are stored (R2S-Persistent).
+
+    `previous` is the `upto` of the Persistent before it, so that a gap shows; numbers up to `upto` that are not listed
+    are not for you. Sequence numbers up to `redelivered` may have been given to your application in an earlier life of
+    yours. `left` is how many more are stored. To a notice group, `attempt` is the negative number of the group: that
+    is for you once it is `known` that you asked. Events that are `lost` you would have been told of, unless your filter
+    does not take them; `lost_by` names their publishers, in the same order, as far as they are known.
     """
 
     attempt: ranges.ChorusOrAttempt
@@ -204,9 +212,11 @@ class SubscriberAck(ControlEvent, frozen=True, array_like=True, tag="received", 
 
 
 class SubscriberNak(ControlEvent, frozen=True, array_like=True, tag="missing", gc=False):
-    """S → R: I know that these exist and do not have them: send them. With `after`, I have missed a Persistent: tell me
-    what there is after this sequence number; `tuned` if I hear my chorus, so that I need not be told alone. My
-    application `asks` for events: before it did, there was no need to tell me of any.
+    """S → R: I know that these events exist and do not have them: send them.
+
+    With `after`, I have missed a Persistent: tell me what there is after this sequence number; with `tuned`, I hear my
+    notice group, so that I need not be told alone. With `asks`, my application asks for events: before it did, there
+    was no need to tell me of any.
     """
 
     attempt: ranges.Attempt
@@ -217,9 +227,10 @@ class SubscriberNak(ControlEvent, frozen=True, array_like=True, tag="missing", g
 
 
 class SubscriberEnd(ControlEvent, frozen=True, array_like=True, tag="ended", gc=False):
-    """S → R: this life of mine ends in good order. Of these streams my application was handed events up to these
-    numbers, and has not acknowledged them all. With `unsubscribes`, nothing is to be kept for my name any more.
-    Repeated until a Sync says that this is written down.
+    """S → R: this life of mine ends in good order.
+
+    Of the streams `given` my application was handed events up to these numbers, and has not acknowledged them all. With
+    `unsubscribes`, nothing is to be kept for my name any more. Repeated until a Sync says that this is written down.
     """
 
     attempt: ranges.Attempt
@@ -258,8 +269,9 @@ class Rectify(ControlEvent, frozen=True, array_like=True, tag="rectify", gc=Fals
 
 
 class GossipAck(ControlEvent, frozen=True, array_like=True, tag="stored", gc=False):
-    """R → B: I have stored these, under these numbers; `digests` belong to the stretches, of which some are `skipped`
-    because nobody whom I serve wants them.
+    """R → B: I have stored these events, under these numbers.
+
+    `digests` belong to the `stretches`, of which some are `skipped` because nobody whom I serve wants them.
     """
 
     stretches: Stretches
@@ -273,8 +285,9 @@ class GossipAck(ControlEvent, frozen=True, array_like=True, tag="stored", gc=Fal
 
 
 class GossipState(ControlEvent, frozen=True, array_like=True, tag="state", gc=False):
-    """R → B, regularly: what I have, so that whoever has more or less notices; of all streams if it is `whole`, else of
-    those that changed. `facts` is a digest of all that is registered.
+    """R → B, regularly: what I have, so that a repository that has more or less notices.
+
+    It is about all streams if it is `whole`, else about those that changed. `facts` is a digest of all registrations.
     """
 
     ready: bool
@@ -297,16 +310,17 @@ class GossipState(ControlEvent, frozen=True, array_like=True, tag="state", gc=Fa
 
 
 class GossipSync(ControlEvent, frozen=True, array_like=True, tag="syncs", gc=False):
-    """R → B or R → R: what subscribers have acknowledged of each stream, as it is written down here: what is new of it,
-    or the `whole`. With `asking`, tell me the whole of what you have written down.
+    """R → B or R → R: what subscribers have acknowledged of each stream, as it is written down here.
+
+    It is what is new, or the `whole`. With `asking`, tell me the whole of what you have written down.
     """
 
     syncs: Annotated[dict[ranges.ClientName, StreamsHeld], Meta(max_length=ranges.MOST_ITEMS)]
     asking: bool = False
     whole: bool = False
-    # … and which events they may have been handed, unless they never asked
+    # Which events each of them may have been handed; a subscriber that never asked is not in it.
     handed: Annotated[dict[ranges.ClientName, HandedOut], Meta(max_length=ranges.MOST_ITEMS)] = {}
-    # … and the registrations of those that unsubscribed once: what is said of another registration is not theirs
+    # The registration of each of them that unsubscribed once: what is said of another registration is not theirs.
     registrations: Annotated[dict[ranges.ClientName, ranges.Life], Meta(max_length=ranges.MOST_ITEMS)] = {}
 
 
@@ -346,8 +360,9 @@ class GossipRequest(ControlEvent, frozen=True, array_like=True, tag="want", gc=F
 
 
 class GossipVoid(ControlEvent, frozen=True, array_like=True, tag="void", gc=False):
-    """R → B: nobody has these, and their publisher is gone; or they were damaged and are `lost`, which an operator has
-    accepted.
+    """R → B: nobody has these events, and their publisher is gone.
+
+    Or they were damaged and are `lost`, which an operator has accepted.
     """
 
     voids: StreamsHeld
@@ -359,8 +374,10 @@ class GossipLeave(ControlEvent, frozen=True, array_like=True, tag="leave", gc=Fa
 
 
 class EgressRelease(ControlEvent, frozen=True, array_like=True, tag="passage", gc=False):
-    """R → B: these events, in the frames that follow, were issued in the unit that I serve and are durable here: they
-    may leave it. `upto` is the last of my sequence numbers among them, and `previous` that of the passage before it.
+    """R → B: the events in the frames that follow were issued in the unit that I serve and are durable here.
+
+    They may leave the unit. `upto` is the last of my sequence numbers among them, and `previous` that of the release
+    before this one.
     """
 
     unit: ranges.Path
@@ -372,6 +389,8 @@ class EgressRelease(ControlEvent, frozen=True, array_like=True, tag="passage", g
 
 
 class TopicTask(enum.StrEnum):
+    """What owners of topics and operators may ask of a repository."""
+
     CREATE = "create"
     DELETE = "delete"
     GRANT = "grant"
@@ -382,13 +401,13 @@ class TopicTask(enum.StrEnum):
     STATUS = "status"  # of the repository itself; the topic is ""
     STEER = "steer"  # let the one of `repositories` steer a client
     DRAIN = "drain"  # leave all bundles; the topic is ""
-    RETIRE = "retire"  # … and then end
+    RETIRE = "retire"  # leave all bundles, and then end; the topic is ""
     ACCEPT_LOSS = "accept loss"  # give up what is damaged, or awaited, and nobody has any more
     LEAVE = "leave"  # end the subscription of a name, whoever holds it; for whoever may use that
 
 
 class Registration(ControlEvent, frozen=True, array_like=True, tag="registration", gc=False):
-    """Owner → R. `sender` is the name under which the owner is connected, so that it can be answered."""
+    """Owner → R: do this task. `sender` is the name under which the owner is connected, so that it can be answered."""
 
     token: ranges.Token
     task: TopicTask
@@ -413,8 +432,9 @@ class Registration(ControlEvent, frozen=True, array_like=True, tag="registration
 
 
 class RegistrationReceipt(ControlEvent, frozen=True, array_like=True, tag="registered", gc=False):
-    """R → owner: done, durably; with a code, nothing has changed. `report` is JSON, what was asked for. A reason that
-    comes without a code is what the owner should know nevertheless.
+    """R → owner: the task is done, durably; with a code, nothing has changed.
+
+    `report` is what was asked for, as JSON. A reason without a code is what the owner should know nevertheless.
     """
 
     token: ranges.Token

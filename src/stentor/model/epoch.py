@@ -1,5 +1,6 @@
-"""Epochs: a repository and one of its sequence numbers, such as r1:107. Another repository gave the same event another
-number, so a number alone says nothing where there are several.
+"""Epochs: a repository and one of its sequence numbers, such as r1:107.
+
+Another repository gave the same event another number, so a number alone says nothing where there are several.
 """
 
 import re

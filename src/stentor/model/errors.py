@@ -44,7 +44,9 @@ class FilterError(InvalidInput):
     """A filter that does not parse; `position` is the offending character, counted from 0."""
 
     def __init__(self, reason: str, text: str = "", position: int = 0) -> None:
-        self.reason, self.text, self.position = reason, text, position
+        self.reason = reason
+        self.text = text
+        self.position = position
         super().__init__(reason, text, position)
 
     def __str__(self) -> str:

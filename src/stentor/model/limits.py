@@ -23,7 +23,7 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     subscriptions_per_client: Count = 200_000
     evaluation: Seconds = 0.02  # for evaluating filters for one event with the longest texts; a client has half of it
     topics: Count = 1_000_000  # topics known at once
-    topics_per_client: Count = 100_000  # … that one client defines on one link
+    topics_per_client: Count = 100_000  # topics that one client defines on one link
     schemas_per_client: Count = 4_096  # sets of attributes that one client defines on one link
     flows: Count = 65_536  # routes remembered per link
     reliable_topics: Count = 1_000  # that a repository manages; fewer if its process may not open as many files

@@ -61,8 +61,11 @@ AttributeValue = bool | AttributeInteger | AttributeDecimal | AttributeText
 
 
 def next_version(version: int, boot: int) -> int:
-    """A version after this one. Who starts anew may count from the beginning: in no two lives it says the same. The
-    last one has none: a peer that claims to have used it up makes nobody say what others would refuse.
+    """Return a version after this one.
+
+    A node that starts without memory may count from the beginning: its boot number keeps its versions apart from those
+    of its earlier lives. The last version has no successor, so that a peer that claims to have used it up makes nobody
+    say what others would refuse.
     """
     return min((version >> _BOOTS) + 1 << _BOOTS | boot % (1 << _BOOTS), LAST_VERSION)
 
@@ -88,17 +91,17 @@ class Message(msgspec.Struct, frozen=True, array_like=True, tag=True, gc=False):
 
 
 class ChallengeRequest(Message, frozen=True, array_like=True, tag="challenge?", gc=False):
-    """First word of whoever dialled and can prove the fabric's token: draw me a challenge."""
+    """The first message of a dialler that can prove the fabric's token: it asks for a challenge."""
 
 
 class Challenge(Message, frozen=True, array_like=True, tag="challenge", gc=False):
-    """Answer to that; b"" from a broker that has no token."""
+    """The answer to a ChallengeRequest; its nonce is b"" if the broker has no token."""
 
     nonce: Secret
 
 
 class Hello(Message, frozen=True, array_like=True, tag="hello", gc=False):
-    """First word of whoever dialled: who I am, and how many bytes of events you may send before I grant more."""
+    """The first message of a dialler: who it is, and how many bytes of events it takes before it grants more."""
 
     name: Text
     incarnation: Incarnation48
@@ -116,7 +119,7 @@ class Hello(Message, frozen=True, array_like=True, tag="hello", gc=False):
 
 
 class Welcome(Message, frozen=True, array_like=True, tag="welcome", gc=False):
-    """Answer to a Hello: who you are to us, and our limits."""
+    """The answer to a Hello: who the dialler is to this broker, and the broker's limits."""
 
     node: Path
     boot: Count
@@ -125,15 +128,15 @@ class Welcome(Message, frozen=True, array_like=True, tag="welcome", gc=False):
     largest_body: BodySize
     heartbeat: Seconds
     agent: Agent = ""
-    ahead: ByteCount = 0  # what is left of the window you asked for, if that was too much; 0 is all of it
-    traces: bool = False  # tell what you do with the events of reliable topics
+    ahead: ByteCount = 0  # what is left of the window that the Hello asked for, if that was too much; 0 is all of it
+    traces: bool = False  # whether the client shall trace what it does with the events of reliable topics
     proof: Secret = b""  # that the broker knows the fabric's token
-    is_operator: bool = False  # you may order this broker, and take an operator's name
-    sums: bool = False  # traces are to be summed up
+    is_operator: bool = False  # whether the client may order this broker, and take an operator's name
+    sums: bool = False  # whether the client shall sum its traces up
 
 
 class Rejection(Message, frozen=True, array_like=True, tag="rejection", gc=False):
-    """Last word before a link is closed."""
+    """The last message before a link is closed: why it is."""
 
     code: Refusal
     reason: Reason
@@ -153,7 +156,7 @@ class SchemaDefinition(Message, frozen=True, array_like=True, tag="schema", gc=F
 
 
 class Subscription(Message, frozen=True, array_like=True, tag="subscription", gc=False):
-    """A wish for events: a topic pattern, and a filter over their attributes ("" is all)."""
+    """A client wants events: of the topics of a pattern, if the filter takes them ("" takes all)."""
 
     id: SubscriptionNumber
     pattern: Text
@@ -161,6 +164,8 @@ class Subscription(Message, frozen=True, array_like=True, tag="subscription", gc
 
 
 class Unsubscription(Message, frozen=True, array_like=True, tag="unsubscription", gc=False):
+    """A client ends a subscription; a Receipt follows."""
+
     id: SubscriptionNumber
 
 
@@ -179,50 +184,60 @@ class Credit(Message, frozen=True, array_like=True, tag="credit", gc=False):
 
 
 class Missed(Message, frozen=True, array_like=True, tag="missed", gc=False):
-    """Events dropped since the last one sent, because the receiver was too slow, by subscription."""
+    """How many events of each subscription were dropped since the last one sent, because the client was too slow."""
 
     events: Annotated[dict[SubscriptionNumber, Count], Meta(max_length=MOST_ITEMS)]
 
 
 class Heartbeat(Message, frozen=True, array_like=True, tag="heartbeat", gc=False):
-    """I am alive, and wrote `position` bytes before this frame: if you read another number, the link is broken."""
+    """The sender is alive, and wrote `position` bytes before this frame: otherwise the link is broken."""
 
     position: ByteCount
 
 
 class Ping(Message, frozen=True, array_like=True, tag="marker", gc=False):
-    """Comes back as an Pong when everything sent before it has been taken in."""
+    """The receiver answers with a Pong when it has taken in everything that was sent before."""
 
     token: Token
 
 
 class Pong(Message, frozen=True, array_like=True, tag="echo", gc=False):
+    """The answer to a Ping."""
+
     token: Token
 
 
 class StatusRequest(Message, frozen=True, array_like=True, tag="status?", gc=False):
+    """A client asks what the broker counts."""
+
     token: Token
 
 
 class StatusReport(Message, frozen=True, array_like=True, tag="status", gc=False):
+    """The answer to a StatusRequest: a `NodeStatus`."""
+
     token: Token
     status: msgspec.Raw
 
 
 class ViewRequest(Message, frozen=True, array_like=True, tag="view?", gc=False):
-    """Tell me what you know of the network around you."""
+    """A client asks what the broker knows of the network around it."""
 
     token: Token
 
 
 class ViewReport(Message, frozen=True, array_like=True, tag="view", gc=False):
+    """The answer to a ViewRequest: a `NetworkView`."""
+
     token: Token
     view: msgspec.Raw
 
 
 class ExplanationRequest(Message, frozen=True, array_like=True, tag="explanation?", gc=False):
-    """What would you do with this event? Without masks it is one of your own clients'; with masks it came in a parcel
-    from a broker that differs from you at this level.
+    """A client asks what the broker would do with an event.
+
+    Without masks the event is from one of the broker's own clients; with masks it came in a parcel from a broker whose
+    path differs from this one's at this level.
     """
 
     token: Token
@@ -233,19 +248,21 @@ class ExplanationRequest(Message, frozen=True, array_like=True, tag="explanation
 
 
 class ExplanationReport(Message, frozen=True, array_like=True, tag="explanation", gc=False):
+    """The answer to an ExplanationRequest."""
+
     token: Token
     explanation: msgspec.Raw
 
 
 class SettlementRequest(Message, frozen=True, array_like=True, tag="settled?", gc=False):
-    """Tell me when every broker that you can reach knows what I asked for, or after so many seconds who does not."""
+    """A client asks to be told when every reachable broker knows its subscriptions, or after `within` who does not."""
 
     token: Token
     within: Seconds
 
 
 class SettlementReport(Message, frozen=True, array_like=True, tag="settled", gc=False):
-    """So many brokers know it, you included; these did not say so in time."""
+    """How many brokers know the client's subscriptions, and which ones did not say so in time."""
 
     token: Token
     brokers: Count
@@ -265,7 +282,7 @@ class AdminRequest(Message, frozen=True, array_like=True, tag="order", gc=False)
 
 
 class AdminReceipt(Message, frozen=True, array_like=True, tag="ordered", gc=False):
-    """The order is carried out and will be remembered; with a code, nothing has changed."""
+    """The broker did what an AdminRequest asks for, durably; with a code, nothing has changed."""
 
     token: Token
     code: Refusal | None = None
@@ -281,7 +298,7 @@ class Gateway(msgspec.Struct, frozen=True, array_like=True, gc=False, order=True
 
 
 class Presence(Message, frozen=True, array_like=True, tag="presence", gc=False):
-    """A member of a scope and its gateways, said by its speaker to all brokers of that scope and to nobody else."""
+    """A member of a scope and its gateways; the member's speaker tells all brokers of the scope and no other."""
 
     unit: Path
     version: Version
@@ -298,28 +315,28 @@ class Presence(Message, frozen=True, array_like=True, tag="presence", gc=False):
 
 
 class ProfileChange(Message, frozen=True, array_like=True, tag="profile", gc=False):
-    """What a unit wants, as far as it changed: ±, from one stamp to the next; from NEVER on it is all that it wants."""
+    """What a unit wants, as changes from one stamp to the next; changes from NEVER are all that it wants."""
 
     unit: Path
     before: Stamp
     stamp: Stamp
     added: Wants = ()
     removed: Wants = ()
-    predicates: Count = 0  # wishes of clients behind it
+    predicates: Count = 0  # how many subscriptions of clients the profile sums up
     more: bool = False  # too much for a frame: goes on in the next one
 
 
 class MarkReceipt(Message, frozen=True, array_like=True, tag="marked", gc=False):
-    """A broker knows a mark, and so all that was wished before at the broker that set it, to which this goes."""
+    """A broker tells the broker that set a mark that it knows it, and so all that was subscribed there before."""
 
     mark: TopicName
     broker: Path
-    neighbours: Paths  # whom it has links with: they must know it, too
+    neighbours: Paths  # brokers that it has links with: they must know the mark, too
     hops: Count = 0
 
 
 class Inventory(Message, frozen=True, array_like=True, tag="inventory", gc=False):
-    """What I know of a scope's members: whoever knows newer things sends them."""
+    """The stamps of all that the sender knows of a scope's members: a receiver that knows newer things sends them."""
 
     scope: Path
     presences: Stamps
@@ -327,26 +344,27 @@ class Inventory(Message, frozen=True, array_like=True, tag="inventory", gc=False
 
 
 class LinkCost(Message, frozen=True, array_like=True, tag="cost", gc=False):
-    """From now on this link between brokers costs so much."""
+    """A broker tells the other end of a link what the link costs from now on."""
 
     cost: Cost
 
 
 class Digest(Message, frozen=True, array_like=True, tag="digest", gc=False):
-    """The same as one number per scope; whoever gets another number answers with an Inventory."""
+    """An Inventory as one number per scope; a receiver that has another number answers with an Inventory."""
 
     scopes: Annotated[dict[Path, Id], Meta(max_length=64)]
-    access: Id = 0  # of all that is known of reliable topics
-    clients: Count = 0  # that the sender serves, for those who would point a newcomer to it
+    access: Id = 0  # a digest of all access facts
+    clients: Count = 0  # how many clients the sender serves, for brokers that send newcomers elsewhere
 
 
 # ---- who may do what
 
 
 class AccessFacts(Message, frozen=True, array_like=True, tag="access", gc=False):
-    """A repository tells its broker, and brokers tell each other, who may do what on a reliable topic. Whoever sends a
-    token is told by an AccessReceipt when all brokers that can be reached from here have written that down; a broker
-    that sends one without a wave, when this broker has.
+    """A repository tells its broker, and brokers tell each other, who may do what on a reliable topic.
+
+    A sender that gives a token gets an AccessReceipt when all brokers that can be reached from the receiver have
+    written the facts down; a broker that gives one without a wave, when the receiver has.
     """
 
     topic: ReliableTopic
@@ -356,15 +374,16 @@ class AccessFacts(Message, frozen=True, array_like=True, tag="access", gc=False)
 
 
 class AccessReceipt(Message, frozen=True, array_like=True, tag="accessed", gc=False):
-    """It is written down. A wave in which a link was lost may have left somebody out: then it is not whole."""
+    """Access facts are written down. A wave that lost a link may have left a broker out: then it is not `whole`."""
 
     token: Token
     whole: bool = True
 
 
 class AccessInventory(Message, frozen=True, array_like=True, tag="access inventory", gc=False):
-    """Digests of what a broker knows of the reliable topics from `first` on and before `last` in the order of their
-    names; "" is no bound. Whoever knows something else tells it, and when all that is there an AccessReceipt of 0.
+    """Digests of what a broker knows of the reliable topics from `first` on and before `last`, by name; "" is no bound.
+
+    A receiver that knows something else sends that, and after all of it an AccessReceipt with token 0.
     """
 
     first: AnyTopicName
@@ -373,14 +392,16 @@ class AccessInventory(Message, frozen=True, array_like=True, tag="access invento
 
 
 class BundleRequest(Message, frozen=True, array_like=True, tag="bundle?", gc=False):
-    """Tell me which repositories manage a topic, now and whenever that changes as long as this link lasts."""
+    """A client asks which repositories manage a topic, now and whenever that changes as long as the link lasts."""
 
     topic: TopicName
 
 
 class BundleReport(Message, frozen=True, array_like=True, tag="bundle", gc=False):
-    """These do, each under this principal, and nobody else may be believed; none if the topic is not reliable. A
-    topic of this name was deleted at the version `ended`: who has one that is not newer has that one.
+    """The repositories that manage a topic, each with its principal; nobody else may be believed.
+
+    There are none if the topic is not reliable. A topic of this name was deleted at the version `ended`: a client or
+    repository with a topic that is not newer has the deleted one.
     """
 
     topic: TopicName
@@ -389,7 +410,7 @@ class BundleReport(Message, frozen=True, array_like=True, tag="bundle", gc=False
 
 
 class FlowRefusal(Message, frozen=True, array_like=True, tag="flow refused", gc=False):
-    """What you publish on this topic is dropped, and why; the link goes on."""
+    """The broker drops what a client publishes on a topic, and says why; the link goes on."""
 
     topic: TopicNumber
     code: Refusal
@@ -397,8 +418,9 @@ class FlowRefusal(Message, frozen=True, array_like=True, tag="flow refused", gc=
 
 
 class AccessRequest(Message, frozen=True, array_like=True, tag="access?", gc=False):
-    """What may a principal do on a topic? Without a topic: which rules are in force? Nodes and operators may ask about
-    everybody, others about themselves: "".
+    """A client asks what a principal may do on a topic or, without a topic, which rules are in force.
+
+    Nodes and operators may ask about everybody, others about themselves: the principal "".
     """
 
     token: Token
@@ -408,6 +430,8 @@ class AccessRequest(Message, frozen=True, array_like=True, tag="access?", gc=Fal
 
 
 class AccessReport(Message, frozen=True, array_like=True, tag="access report", gc=False):
+    """The answer to an AccessRequest."""
+
     token: Token
     report: msgspec.Raw
 
@@ -419,7 +443,7 @@ class Redirect(Message, frozen=True, array_like=True, tag="redirect", gc=False):
 
 
 class Farewell(Message, frozen=True, array_like=True, tag="farewell", gc=False):
-    """I leave on purpose."""
+    """The sender leaves on purpose: the receiver need not wait for it."""
 
     reason: Reason = ""
 

@@ -13,7 +13,7 @@ REPOSITORY = "repository/"
 EVERYWHERE = (SCOPE, REPOSITORY)
 
 REPOSITORY_NAME = "repository:"  # what a repository's name begins with on its link
-OPERATOR_NAME = "operator:"  # … and that of whoever may drain repositories and change topics
+OPERATOR_NAME = "operator:"  # what the name of an operator begins with, who may drain repositories and change topics
 
 UNPROVED = "only operators can do that, who prove the fabric's token: --token FILE, or STENTOR_TOKEN"
 

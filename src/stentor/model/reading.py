@@ -30,10 +30,11 @@ from stentor.model.stream_ranges import StreamsHeld
 
 
 class StockRequest(ControlEvent, frozen=True, array_like=True, tag="stock?", gc=False):
-    """C → B or R: what is there to be read that I am not `done` with, for the subscriber `name`? From a beginning, if
-    `since` names one (as in a Recovery). Of that, the `most` events that were stored first, or of about `size` bytes,
-    in some `parts` that can be read apart; or just what is in `upto`. With `enrol`, keep what I am not done with.
-    Without a name, the owner of the topic asks.
+    """C → B or R: what is there to be read that I am not `done` with, for the subscriber `name`?
+
+    It begins where `since` says, if that is given (as in a Recovery). Of that I want the `most` events that were stored
+    first, or about `size` bytes, in some `parts` that can be read apart; or just what is in `upto`. With `enrol`, keep
+    what I am not done with. Without a name, the owner of the topic asks.
     """
 
     token: Token
@@ -55,8 +56,10 @@ class StockRequest(ControlEvent, frozen=True, array_like=True, tag="stock?", gc=
 
 
 class Stock(ControlEvent, frozen=True, array_like=True, tag="stock", gc=False):
-    """R → C: this is there, on every repository that lives, in `parts`. `done` is where it begins. What is `gone` is
-    forgotten and was not read. `number` is my sequence number at the end of all that readers are shown.
+    """R → C: the answer to a StockRequest: what every repository that lives has, in `parts`.
+
+    `done` is where it begins. Events that are `gone` are forgotten and were not read. `number` is my sequence number at
+    the end of all that readers are shown.
     """
 
     token: Token
@@ -85,9 +88,11 @@ class PageRequest(ControlEvent, frozen=True, array_like=True, tag="page?", gc=Fa
 
 
 class Page(ControlEvent, frozen=True, array_like=True, tag="page", gc=False):
-    """R → C: letter `index` of `count`; the events follow. An event's sequence number is its catenation number and the
-    one of `bases` that belongs to its frame; it has none if that is negative. What the page is about is `covered`: all
-    that the filter takes of it is here. If that is nothing, what is wanted is not here.
+    """R → C: letter `index` of `count` of a page; the events follow.
+
+    An event's sequence number is its catenation number plus the one of `bases` that belongs to its frame; it has none
+    if that is negative. The page is about what is `covered`: all that the filter takes of it is here. If nothing is
+    covered, the wanted events are not here.
     """
 
     token: Token
@@ -102,7 +107,7 @@ class Page(ControlEvent, frozen=True, array_like=True, tag="page", gc=False):
 
 
 class ReaderAck(ControlEvent, frozen=True, array_like=True, tag="read", gc=False):
-    """C → B: the subscriber `name` is done with these."""
+    """C → B: the subscriber `name` is done with these events."""
 
     name: AnyClientName
     principal: Principal

@@ -1,4 +1,4 @@
-"""Record columns: many lines as columns, so that a million of them are taken in without as many steps."""
+"""Record columns: the headers of many records as columns, so that a million of them need no million steps."""
 
 from collections.abc import Iterable, Iterator
 from itertools import islice, pairwise

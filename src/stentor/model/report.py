@@ -65,8 +65,8 @@ class TopicReport(msgspec.Struct, frozen=True, kw_only=True):
     subscribers: dict[str, SubscriberReport]
     peers: dict[str, PeerReport]
     damaged: int = 0  # events that were stored here and cannot be read
-    damage: tuple[DamageReport, ...] = ()  # … which they are
-    steered_publishers: tuple[str, ...] = ()  # … of those that it `steers`
+    damage: tuple[DamageReport, ...] = ()  # which events these are
+    steered_publishers: tuple[str, ...] = ()  # publishers among those that it `steers`
     # What was acknowledged and is not here: of each publisher incarnations, first and last numbers. It is ready when it
     # has these, when every member is there and none has them, or when their loss is accepted.
     awaits: dict[str, tuple[tuple[int, int, int], ...]] = {}

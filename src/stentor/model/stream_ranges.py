@@ -1,4 +1,4 @@
-"""What somebody has of the streams of a topic: the parts that many control events of reliable delivery are made of."""
+"""Ranges of numbers in the streams of a topic: parts of many control events of reliable delivery."""
 
 from typing import Annotated
 

@@ -32,11 +32,11 @@ class TraceKind(enum.StrEnum):
     PUBLISHED = "published"  # a reliable publisher has sent these numbers, for the first time
     HOP = "hop"  # a broker has passed on a frame that begins with these; some of many
     STORED = "stored"  # they are durable at `keeper` under these sequence numbers; the body says for whom they are
-    VOIDED = "voided"  # … nobody has these: readers pass them
-    SKIPPED = "skipped"  # … nobody in the unit that it serves wants these
+    VOIDED = "voided"  # `keeper` has made durable that nobody has these: readers pass them
+    SKIPPED = "skipped"  # `keeper` has made durable that nobody in its unit wants these
     STABLE = "stable"  # these sequence numbers of `keeper` are on enough repositories: they may be released
     RELEASED = "released"  # the application of `subscriber` was given these
-    ACKNOWLEDGED = "acknowledged"  # … and is done with them
+    ACKNOWLEDGED = "acknowledged"  # the application of `subscriber` is done with these
     SYNCED = "synced"  # at `keeper` it is durable that `subscriber` is done with these, or that they are not for it
     SUBSCRIBED = "subscribed"  # at `keeper`, after sequence number `end`, `subscriber` wants what the body says
     UNSUBSCRIBED = "unsubscribed"

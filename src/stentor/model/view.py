@@ -25,7 +25,7 @@ class MemberView(msgspec.Struct, frozen=True):
     distance: tuple[float, ...]  # per level, the highest first; () if it cannot be reached
     gateways: tuple[GatewayView, ...]
     wants: int  # size of its profile
-    predicates: int  # wishes of clients that the profile stands for
+    predicates: int  # subscriptions of clients that the profile sums up
 
 
 class ScopeView(msgspec.Struct, frozen=True):

@@ -27,8 +27,8 @@ from stentor.model.batch import DTYPES, Row
 from stentor.model.column import Column
 from stentor.model.errors import InvalidInput
 from stentor.model.filter import Filter
-from stentor.pipeline.columns import BOOKKEEPING, ORIGIN
-from stentor.pipeline.worker import settle
+from stentor.pipeline.engine.worker import settle
+from stentor.pipeline.source.columns import BOOKKEEPING, ORIGIN
 from stentor.storage.lake import schema_of
 
 COLUMNS: Final = "filter string, day date, events long, bytes long, first timestamp, last timestamp"

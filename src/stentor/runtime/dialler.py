@@ -60,8 +60,11 @@ class Dialler:
         try:
             async with asyncio.timeout(_WITHIN):
                 await driver.loop.create_connection(
-                    lambda: Link(driver, number, opened), host, int(port), ssl=self._context,
-                )  # fmt: skip
+                    lambda: Link(driver, number, opened),
+                    host,
+                    int(port),
+                    ssl=self._context,
+                )
         except (OSError, ssl.SSLError, TimeoutError, ValueError, OverflowError) as error:  # a broker named the address
             reason = _reason(error, host)
             if _is_absence(error):

@@ -7,8 +7,6 @@ import traceback
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 
-import uvloop
-
 from stentor.machine import (
     Append,
     Appended,
@@ -36,11 +34,12 @@ from stentor.machine import (
     TimerFired,
 )
 from stentor.model.ids import LinkId
-from stentor.runtime.ledgers import Cabinet, CommitTimes, LedgerThreads
+from stentor.runtime.ledgers import CommitTimes, LedgerThreads
 from stentor.runtime.link import Link
 from stentor.runtime.log import Logger, logger
 from stentor.runtime.log_summary import LogSummary
 from stentor.storage.lake import Lake
+from stentor.storage.ledger_store import LedgerStore
 from stentor.storage.segment import LogError
 
 _LINGER = 0.5  # seconds that a link that is closed gives to what was sent
@@ -66,7 +65,7 @@ class Driver:
         dialler: Dialler | None = None,
         application: Callable[[Effect], None] | None = None,
         storage: Storage | None = None,
-        cabinet: Cabinet | None = None,
+        ledger_store: LedgerStore | None = None,
         lake: Lake | None = None,
         window: int = 4 << 20,
         log: Logger = logger,
@@ -80,7 +79,9 @@ class Driver:
         self._dialler = dialler
         self._application = application
         self._storage = storage
-        self._ledgers = LedgerThreads(cabinet, self._notice, self._fail, lake) if cabinet is not None else None
+        self._ledgers = (
+            LedgerThreads(ledger_store, self._notice, self._fail, lake) if ledger_store is not None else None
+        )
         self.commit_times = self._ledgers.commit_times if self._ledgers is not None else CommitTimes()
         self._log = log
         self._reports = LogSummary(log, self.loop)
@@ -90,8 +91,6 @@ class Driver:
         self._is_closed = False
         self._unflushed: dict[Link, None] = {}
         self._closing: set[Link] = set()
-        # uvloop gathers what a turn writes and writes it right after polling; asyncio makes a system call of each write
-        self._gathers = isinstance(self.loop, uvloop.Loop)
         self._numbers = 0
         self._perform: dict[type[Effect], Callable[[Any], None]] = {
             Send: self._send,
@@ -167,9 +166,6 @@ class Driver:
     def _send(self, effect: Send) -> None:
         link = self.links.get(effect.link)
         if link is None:
-            return
-        if self._gathers:
-            link.write(effect.data)
             return
         link.unsent.extend(effect.data)
         if link not in self._unflushed:

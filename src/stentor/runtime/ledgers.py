@@ -1,4 +1,4 @@
-"""A repository's ledgers on real disks: each is used by one thread at a time, and what waits is committed at once."""
+"""A repository's ledgers on real disks: one thread at a time uses a ledger, and waiting commits are joined."""
 
 import asyncio
 import threading
@@ -7,7 +7,6 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Protocol
 
 from stentor.machine import (
     CloseLedger,
@@ -29,12 +28,15 @@ from stentor.machine import (
 from stentor.model.errors import StentorError
 from stentor.model.position import Position
 from stentor.model.record import Entry, LedgerContents
+from stentor.runtime.memory import give_back
 from stentor.storage.lake import Lake
 from stentor.storage.ledger import Ledger, LedgerBusy, LedgerDamaged, LedgerFailed
+from stentor.storage.ledger_store import LedgerStore
 
 _THREADS = 4
 _MOST_ENTRIES = 8192  # in one commit
 _MEASURE_AFTER = 1.0  # seconds, when a ledger has changed
+_GIVE_BACK_AFTER = 10.0  # seconds, when a ledger was closed: topics fall asleep by the thousand, within moments
 
 
 class _Measure(Effect, frozen=True, gc=False, tag="measure"):
@@ -44,13 +46,6 @@ class _Measure(Effect, frozen=True, gc=False, tag="measure"):
 
 
 _Effect = Open | CloseLedger | Commit | Scan | Recall | Collect | Discard | _Measure
-
-
-class Cabinet(Protocol):
-    """Where ledgers come from."""
-
-    def open(self, topic: str) -> Ledger: ...
-    def discard(self, topic: str) -> None: ...
 
 
 class _LedgerQueue:
@@ -109,81 +104,95 @@ class LedgerThreads:
 
     def __init__(
         self,
-        cabinet: Cabinet,
+        ledger_store: LedgerStore,
         tell: Callable[[Input], None],
         fail: Callable[[Exception], None],
         lake: Lake | None = None,
     ) -> None:
         """`fail` is told of what must not happen in a thread."""
-        self._cabinet, self._lake = cabinet, lake
+        self._ledger_store, self._lake = ledger_store, lake
         self._tell, self._fail = tell, fail
         self._failed = False
         self.commit_times = CommitTimes()
         self._loop = asyncio.get_running_loop()
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="ledger")
-        self._desks: dict[str, _LedgerQueue] = {}
+        self._queues: dict[str, _LedgerQueue] = {}
+        # queues at which a thread works. Invariant: `_all_rest` is set, if anybody ever worked, while it is 0.
+        self._busy = 0
         self._all_rest = asyncio.Event()
+        self._giving_back: asyncio.TimerHandle | None = None  # until memory of closed ledgers is given back
 
     def perform(self, effect: _Effect) -> None:
         if self._failed:
             return  # the node ends
-        desk = self._desks.get(effect.ledger)
-        if desk is None:
-            desk = self._desks[effect.ledger] = _LedgerQueue(effect.ledger)
+        waiting = self._queues.get(effect.ledger)
+        if waiting is None:
+            waiting = self._queues[effect.ledger] = _LedgerQueue(effect.ledger)
         if isinstance(effect, _Measure):
-            desk.timer = None
-        elif desk.timer is None and not isinstance(effect, CloseLedger):
-            desk.timer = self._loop.call_later(_MEASURE_AFTER, self.perform, _Measure(effect.ledger))
+            waiting.timer = None
+        elif waiting.timer is None and not isinstance(effect, CloseLedger):
+            waiting.timer = self._loop.call_later(_MEASURE_AFTER, self.perform, _Measure(effect.ledger))
         if isinstance(effect, Scan | Recall | _Measure):
-            desk.queries.append(effect)
+            waiting.queries.append(effect)
         else:
-            desk.queue.append(effect)
-        if not desk.busy:
-            desk.busy = True
+            waiting.queue.append(effect)
+        if not waiting.busy:
+            waiting.busy = True
+            self._busy += 1
             self._all_rest.clear()
-            self._threads.submit(self._work, desk)
+            self._threads.submit(self._work, waiting)
 
     async def close(self) -> None:
         """Let what was asked for be done, then close."""
-        if any(desk.busy for desk in self._desks.values()):
+        if self._busy:
             await self._all_rest.wait()  # what came while a thread was about to end is done too
-        for desk in self._desks.values():
-            if desk.timer is not None:
-                desk.timer.cancel()
+        for waiting in self._queues.values():
+            if waiting.timer is not None:
+                waiting.timer.cancel()
+        if self._giving_back is not None:
+            self._giving_back.cancel()
         await asyncio.to_thread(self._threads.shutdown)
-        for desk in self._desks.values():
-            if desk.ledger is not None:
-                desk.ledger.close()
+        for waiting in self._queues.values():
+            if waiting.ledger is not None:
+                waiting.ledger.close()
 
     # ---- in a thread
 
-    def _work(self, desk: _LedgerQueue) -> None:
+    def _work(self, waiting: _LedgerQueue) -> None:
         """Whoever publishes waits for no more than one of those who read."""
         try:
-            while not desk.idle and not self._failed:
-                if desk.queue:
-                    effect = desk.queue.popleft()
+            while not waiting.idle and not self._failed:
+                if waiting.queue:
+                    effect = waiting.queue.popleft()
                     if isinstance(effect, Commit):
-                        self._commit(desk, effect)
+                        self._commit(waiting, effect)
                     else:
-                        self._do(desk, effect)
-                if desk.queries:
-                    self._do(desk, desk.queries.popleft())
+                        self._do(waiting, effect)
+                if waiting.queries:
+                    self._do(waiting, waiting.queries.popleft())
         except Exception as error:  # the pool would keep it to itself
             self._failed = True
             self._loop.call_soon_threadsafe(self._fail, error)
-        self._loop.call_soon_threadsafe(self._rest, desk)
+        self._loop.call_soon_threadsafe(self._rest, waiting)
 
-    def _rest(self, desk: _LedgerQueue) -> None:
+    def _rest(self, waiting: _LedgerQueue) -> None:
         """On the loop: nothing came while the thread was about to end, or it goes on."""
-        desk.busy = not desk.idle and not self._failed
-        if desk.busy:
-            self._threads.submit(self._work, desk)
+        waiting.busy = not waiting.idle and not self._failed
+        if waiting.busy:
+            self._threads.submit(self._work, waiting)
             return
-        if desk.ledger is None and desk.timer is None and not desk.failure and self._desks.get(desk.topic) is desk:
-            del self._desks[desk.topic]  # it is closed: a desk for every topic that sleeps would take much memory
-        if not any(each.busy for each in self._desks.values()):
+        is_closed = waiting.ledger is None and waiting.timer is None and not waiting.failure
+        if is_closed and self._queues.get(waiting.topic) is waiting:
+            del self._queues[waiting.topic]  # a queue for every topic that sleeps would take much memory
+            if self._giving_back is None:
+                self._giving_back = self._loop.call_later(_GIVE_BACK_AFTER, self._give_back)
+        self._busy -= 1
+        if not self._busy:
             self._all_rest.set()
+
+    def _give_back(self) -> None:
+        self._giving_back = None
+        self._threads.submit(give_back)
 
     def _notify(self, inputs: Sequence[Input]) -> None:
         self._loop.call_soon_threadsafe(self._tell_all, inputs)
@@ -192,28 +201,28 @@ class LedgerThreads:
         for happened in inputs:
             self._tell(happened)
 
-    def _commit(self, desk: _LedgerQueue, first: Commit) -> None:
+    def _commit(self, waiting: _LedgerQueue, first: Commit) -> None:
         """Everything that waits at the head of the queue is one commit: one sync for all of it."""
         commits = [first]
         entries: list[Entry] = list(first.entries)
-        while desk.queue and isinstance(desk.queue[0], Commit) and len(entries) < _MOST_ENTRIES:
-            commit = desk.queue.popleft()
+        while waiting.queue and isinstance(waiting.queue[0], Commit) and len(entries) < _MOST_ENTRIES:
+            commit = waiting.queue.popleft()
             assert isinstance(commit, Commit)
             commits.append(commit)
             entries += commit.entries
         try:
-            if desk.ledger is None:
-                raise LedgerFailed(desk.failure or "the ledger is not open")
-            if desk.blocked not in (0, first.token):
+            if waiting.ledger is None:
+                raise LedgerFailed(waiting.failure or "the ledger is not open")
+            if waiting.blocked not in (0, first.token):
                 raise LedgerBusy("an earlier commit has not been taken yet")
             begun = time.monotonic()
-            desk.ledger.commit(entries)
+            waiting.ledger.commit(entries)
             self.commit_times.add(time.monotonic() - begun)
-            desk.blocked = 0
+            waiting.blocked = 0
         except (StentorError, OSError) as error:
             # what is damaged concerns this topic, and others of this process go on
             fatal = isinstance(error, LedgerFailed | OSError) and not isinstance(error, LedgerDamaged)
-            desk.blocked = desk.blocked or first.token
+            waiting.blocked = waiting.blocked or first.token
             self._notify([CommitFailed(each.ledger, each.token, str(error), fatal) for each in commits])
         else:
             self._notify([Committed(first.ledger, commits[-1].token)])
@@ -227,36 +236,36 @@ class LedgerThreads:
             recall.ledger, recall.token, [(bytes(block.frame), block.schema) for block in blocks], sought, found
         )
 
-    def _do(self, desk: _LedgerQueue, effect: _Effect) -> None:
+    def _do(self, waiting: _LedgerQueue, effect: _Effect) -> None:
         try:
             match effect:
                 case Open():
-                    desk.close()  # if a machine failed, and another one begins with what is there
-                    desk.ledger, desk.blocked = self._cabinet.open(effect.ledger), 0
-                    self._notify([Opened(effect.ledger, desk.ledger.load(), wall=time.time_ns())])
+                    waiting.close()  # if a machine failed, and another one begins with what is there
+                    waiting.ledger, waiting.blocked = self._ledger_store.open(effect.ledger), 0
+                    self._notify([Opened(effect.ledger, waiting.ledger.load(), wall=time.time_ns())])
                 case Scan():
-                    if desk.ledger is None:
-                        raise LedgerFailed(desk.failure or "the ledger is not open")
-                    first = desk.ledger.find(effect.time) if effect.time else effect.first
-                    found = desk.ledger.scan(first, effect.budget)
+                    if waiting.ledger is None:
+                        raise LedgerFailed(waiting.failure or "the ledger is not open")
+                    first = waiting.ledger.find(effect.time) if effect.time else effect.first
+                    found = waiting.ledger.scan(first, effect.budget)
                     self._notify([Scanned(effect.ledger, effect.token, found.records, found.damaged)])
                 case Recall():
                     self._notify([self._recall(effect)])
                 case Collect():
-                    assert desk.ledger is not None
-                    desk.ledger.collect(effect.end)
+                    assert waiting.ledger is not None
+                    waiting.ledger.collect(effect.end)
                 case _Measure():
-                    if desk.ledger is not None:
-                        self._notify([Measured(effect.ledger, desk.ledger.usage())])
+                    if waiting.ledger is not None:
+                        self._notify([Measured(effect.ledger, waiting.ledger.usage())])
                 case CloseLedger():
-                    desk.close()
+                    waiting.close()
                 case Discard():
-                    desk.close()
-                    self._cabinet.discard(effect.ledger)
+                    waiting.close()
+                    self._ledger_store.discard(effect.ledger)
         except (StentorError, OSError) as error:
-            desk.failure = str(error)
+            waiting.failure = str(error)
             if isinstance(effect, Open):
-                desk.close()  # what it had opened by then is given back
+                waiting.close()  # what it had opened by then is given back
                 self._notify([Opened(effect.ledger, LedgerContents(), str(error))])
             elif isinstance(effect, Scan):
                 self._notify([Scanned(effect.ledger, effect.token, [], [], str(error))])

@@ -27,7 +27,10 @@ class Logger:
     def named(self, node: str) -> "Logger":
         """The same for another node in this process."""
         other = Logger()
-        other.stream, other.threshold, other.json, other.node = self.stream, self.threshold, self.json, node
+        other.stream = self.stream
+        other.threshold = self.threshold
+        other.json = self.json
+        other.node = node
         return other
 
     def log(self, level: str, what: str, details: Mapping[str, str | int | float]) -> None:

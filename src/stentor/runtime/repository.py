@@ -2,9 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -18,19 +17,14 @@ from stentor.nodes.repository import RepositoryNode
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.runtime.dialler import Dialler
 from stentor.runtime.driver import Driver
-from stentor.runtime.ledgers import Cabinet, CommitTimes
+from stentor.runtime.ledgers import CommitTimes
 from stentor.runtime.log import Logger, logger
 from stentor.storage.lake import Lake
+from stentor.storage.ledger_store import LedgerStore
 from stentor.version import __version__
 
 _WINDOW = 64 << 20  # bytes of events that may be under way to it: publishers bound what they have in flight
 _CONCLUDED_WITHIN = 2.0  # seconds for the last traces; what is not kept by then the next life tells from its ledgers
-
-
-class Topics(Cabinet, Protocol):
-    """A cabinet that knows what it holds."""
-
-    def topics(self) -> Iterable[str]: ...
 
 
 class RepositoryHost:
@@ -43,7 +37,7 @@ class RepositoryHost:
         self,
         settings: RepositorySettings,
         addresses: tuple[str, ...],
-        cabinet: Topics,
+        ledger_store: LedgerStore,
         certificates: Path | None = None,
         log: Logger = logger,
         lake: Lake | None = None,
@@ -63,12 +57,12 @@ class RepositoryHost:
         self.linked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._concluded = asyncio.Event()
         settings = msgspec.structs.replace(settings, lake=lake is not None)
-        self.node = RepositoryNode(link, settings, list(cabinet.topics()))
+        self.node = RepositoryNode(link, settings, list(ledger_store.topics()))
         self._driver = Driver(
             self.node,
             dialler=Dialler(certificates, token),
             application=self._notice,
-            cabinet=cabinet,
+            ledger_store=ledger_store,
             lake=lake,
             window=_WINDOW,
             log=log,

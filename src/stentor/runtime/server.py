@@ -69,9 +69,13 @@ async def listen(
 
     try:
         return await driver.loop.create_server(
-            lambda: Link(driver, driver.number(), opened), host, port, backlog=1024, ssl=context,
+            lambda: Link(driver, driver.number(), opened),
+            host,
+            port,
+            backlog=1024,
+            ssl=context,
             ssl_handshake_timeout=handshake_within if certificates is not None else None,
-        )  # fmt: skip
+        )
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             raise ConfigError(

@@ -13,8 +13,8 @@ class Clock:
     def __init__(self, drift: int = 0, base: int = 0, since: int = 0) -> None:
         assert drift > -_MILLION, "a clock that stands still fires no timer"
         self._drift = drift
-        self._base = base  # what it shows …
-        self._since = since  # … at this time of the world
+        self._base = base  # what it shows at `since`
+        self._since = since  # time of the world
 
     def read(self, time: int) -> int:
         """What this clock shows at a time of the world."""

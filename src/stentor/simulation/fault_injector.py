@@ -1,4 +1,4 @@
-"""Who breaks things: at random times until the faults' end, then heals everything it broke."""
+"""The fault injector breaks things at random times until the faults' end, then heals everything it broke."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from stentor.simulation.world import World
 
 
 class FaultInjector:
-    """Strikes are a Poisson process; which one is drawn by its rate."""
+    """Injects faults as a Poisson process; which fault is drawn by its rate."""
 
     def __init__(self, world: World) -> None:
         self._world = world

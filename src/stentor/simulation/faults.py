@@ -9,7 +9,7 @@ DAMAGES = ("lost", "repeated", "swapped", "flipped")
 
 
 class LinkFaults(msgspec.Struct, frozen=True, kw_only=True):
-    """What happens to bytes under way."""
+    """What happens to bytes under way on links."""
 
     shortest_delay: int = MILLISECOND // 10
     mean_delay: int = 2 * MILLISECOND
@@ -25,7 +25,7 @@ FAIR_WEATHER = LinkFaults()
 
 
 class Faults(msgspec.Struct, frozen=True, kw_only=True):
-    """The default breaks nothing. From `until` on everything is healed and stays so, that liveness can be checked."""
+    """What breaks, and how often; by default nothing. From `until` on all is healed, and liveness can be checked."""
 
     until: int = 0
     weather: LinkFaults = FAIR_WEATHER

@@ -1,6 +1,6 @@
 """A simulated computer: it runs one machine, does what the machine asks for, and can fail in every way a real one does.
 
-A crash takes everything volatile; a factory builds the machine anew and it is told what its logs durably held.
+A crash takes everything volatile; a factory then builds a new machine, which is told what its logs durably held.
 """
 
 from collections import deque
@@ -34,7 +34,7 @@ from stentor.simulation.clients import typed_calls
 from stentor.simulation.clock import Clock
 from stentor.simulation.disk import SimulatedDisk
 from stentor.simulation.journal import Journal
-from stentor.simulation.network import Endpoint, Network
+from stentor.simulation.links.network import Endpoint, SimNetwork
 from stentor.simulation.outcome import Anomaly
 from stentor.simulation.replay_trace import ReplayTrace
 from stentor.simulation.schedule import Appointment, Schedule
@@ -48,7 +48,7 @@ class Surroundings(Protocol):
     """The world, as a host sees it."""
 
     schedule: Schedule
-    network: Network
+    network: SimNetwork
     trace: ReplayTrace
     anomalies: list[Anomaly]
 
@@ -85,7 +85,10 @@ class Host:
         self.starts = 0
         self.links: dict[LinkId, Endpoint] = {}
         self.machine: Machine | None = None
-        self._world, self._factory, self._random, self._drift = world, factory, random, drift
+        self._world = world
+        self._factory = factory
+        self._random = random
+        self._drift = drift
         self._clock = Clock()
         self._timers: dict[Timer, tuple[Appointment, int]] = {}
         self._journal = self._new_journal()

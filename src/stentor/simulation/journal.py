@@ -1,5 +1,6 @@
-"""The logs of a simulated host: appends are written a little later, synced in groups, then acknowledged. One that is
-rewritten is synced at once.
+"""The logs of a simulated host: appends are written a little later, synced in groups, then acknowledged.
+
+A log that is rewritten is synced at once.
 """
 
 from collections.abc import Callable
@@ -32,7 +33,10 @@ class Journal:
     def __init__(
         self, schedule: Schedule, random: Random, disk: SimulatedDisk, answer: Callable[[Input], None]
     ) -> None:
-        self._schedule, self._random, self._disk, self._answer = schedule, random, disk, answer
+        self._schedule = schedule
+        self._random = random
+        self._disk = disk
+        self._answer = answer
         self._writers: dict[str, _Writer] = {}
         self._abandoned = False
 

@@ -30,7 +30,7 @@ _TORN = DiskFaults(sync_error=1.0)
 
 
 class LedgerWatch(Protocol):
-    """Who sees what really becomes of a ledger, before the machine that uses it is told."""
+    """A checker that sees what really becomes of a ledger, before the machine that uses it is told."""
 
     def writing(self, commit: Commit) -> None:
         """It is about to be written; if that fails, some of it may be there nevertheless."""
@@ -81,8 +81,12 @@ class SimulatedLedgers:
         tell: Callable[[Input], None],
         watch: LedgerWatch,
     ) -> None:
-        self._schedule, self._random, self._new_disk = schedule, random, new_disk
-        self._later, self._tell, self._watch = later, tell, watch
+        self._schedule = schedule
+        self._random = random
+        self._new_disk = new_disk
+        self._later = later
+        self._tell = tell
+        self._watch = watch
         self._desks: dict[str, _LedgerQueue] = {}
         self.is_torn = False  # the power is cut in the middle of the next commit
 

@@ -1,4 +1,4 @@
-"""What a simulated run came to."""
+"""The outcome of a simulated run."""
 
 from collections.abc import Iterable
 

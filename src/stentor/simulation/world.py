@@ -9,7 +9,7 @@ from stentor.machine import SECOND, Effect, Input, Report
 from stentor.simulation.disk import SimulatedDisk
 from stentor.simulation.faults import CALM, Faults
 from stentor.simulation.host import Factory, Host
-from stentor.simulation.network import Network
+from stentor.simulation.links.network import SimNetwork
 from stentor.simulation.outcome import Anomaly
 from stentor.simulation.replay_trace import ReplayTrace
 from stentor.simulation.schedule import Schedule
@@ -18,7 +18,7 @@ RESTART = SECOND // 2
 
 
 class Application(Protocol):
-    """What uses a machine on a host: it gets the effects that are none of the driver's business."""
+    """The application that uses a machine on a host: it gets the effects that are not the driver's."""
 
     def told(self, effect: Effect) -> None: ...
 
@@ -28,14 +28,14 @@ class Application(Protocol):
 
 
 class World:
-    """All that is random comes from the seed, a stream of numbers per purpose, so that none disturbs another."""
+    """Hosts and their network. The seed gives each purpose random numbers of its own, so that none disturbs another."""
 
     def __init__(self, seed: int, faults: Faults = CALM, *, keep_trace: bool = False) -> None:
         self.seed = seed
         self.faults = faults
         self.schedule = Schedule()
         self.trace = ReplayTrace(keep_trace)
-        self.network = Network(self.schedule, self.stream("network"), faults)
+        self.network = SimNetwork(self.schedule, self.stream("network"), faults)
         self.hosts: dict[str, Host] = {}
         self.anomalies: list[Anomaly] = []
         self.reports: Counter[str] = Counter()

@@ -75,8 +75,8 @@ class Item(NamedTuple):
         return Fact(self.key.decode(), self.content if self.type == FACT else None)
 
 
-class State(NamedTuple):
-    """What every group says about the whole log."""
+class LogState(NamedTuple):
+    """What every commit group says about the whole log."""
 
     durable: int
     start: int
@@ -89,7 +89,7 @@ class CommitGroup(NamedTuple):
 
     position: int
     size: int
-    state: State
+    state: LogState
     items: list[Item]
     whole: bool
     legible: bool
@@ -99,7 +99,7 @@ class CommitGroup(NamedTuple):
         return self.position + self.size
 
 
-def encode(entries: Iterable[Entry | Gone], position: int, state: State) -> tuple[bytes, list[Place]]:
+def encode(entries: Iterable[Entry | Gone], position: int, state: LogState) -> tuple[bytes, list[Place]]:
     """A group at this position, and where each entry lies."""
     parts = [b""]
     seals: list[bytes] = []
@@ -108,9 +108,21 @@ def encode(entries: Iterable[Entry | Gone], position: int, state: State) -> tupl
     for entry in entries:
         kind, line, time, key, content = _parts(entry)
         label = _LABEL.pack(
-            kind, line.kind, 0, len(key), len(content), line.sequence, line.length, line.publisher, line.incarnation,
-            line.first, time, line.digest, seal(content, seed=seal(key, seed=at)), 0,
-        )[:-8]  # fmt: skip
+            kind,
+            line.kind,
+            0,
+            len(key),
+            len(content),
+            line.sequence,
+            line.length,
+            line.publisher,
+            line.incarnation,
+            line.first,
+            time,
+            line.digest,
+            seal(content, seed=seal(key, seed=at)),
+            0,
+        )[:-8]
         seals.append(seal(label, seed=at).to_bytes(8, "little"))
         parts += (label, seals[-1], key, content)
         size = LABEL_SIZE + len(key) + len(content)
@@ -126,9 +138,9 @@ def _parts(entry: Entry | Gone) -> tuple[int, RecordHeader, int, bytes, bytes]:
         case Record(line, frame, audience, time, stored):
             return RECORD, line, time, encode_annex(audience, stored), frame
         case Fact(key, value):
-            return (NO_FACT, _NO_LINE, 0, key.encode(), b"") if value is None else (
-                FACT, _NO_LINE, 0, key.encode(), value
-            )  # fmt: skip
+            return (
+                (NO_FACT, _NO_LINE, 0, key.encode(), b"") if value is None else (FACT, _NO_LINE, 0, key.encode(), value)
+            )
         case Row(repository, line):
             return ROW, line, 0, repository.encode(), b""
         case Gone(publisher, incarnation, last):
@@ -138,7 +150,7 @@ def _parts(entry: Entry | Gone) -> tuple[int, RecordHeader, int, bytes, bytes]:
 class Header(NamedTuple):
     items: int
     size: int
-    state: State
+    state: LogState
     labels: int  # the seal of their seals
 
 
@@ -149,7 +161,7 @@ def read_header(data: bytes, at: int, position: int) -> Header | None:
     _, items, size, durable, start, floor, following, labels, found = _HEADER.unpack_from(data, at)
     if found != seal(data[at : at + HEADER_SIZE - 8], seed=position) or durable > position:
         return None
-    return Header(items, size, State(durable, start, floor, following), labels)
+    return Header(items, size, LogState(durable, start, floor, following), labels)
 
 
 def read_item(data: bytes, at: int, position: int) -> Item | None:
@@ -157,9 +169,21 @@ def read_item(data: bytes, at: int, position: int) -> Item | None:
     if len(data) - at < LABEL_SIZE:
         return None
     (
-        kind, line_kind, _, key_length, content_length, sequence, length, publisher, incarnation, first, time, digest,
-        body, found,
-    ) = _LABEL.unpack_from(data, at)  # fmt: skip
+        kind,
+        line_kind,
+        _,
+        key_length,
+        content_length,
+        sequence,
+        length,
+        publisher,
+        incarnation,
+        first,
+        time,
+        digest,
+        body,
+        found,
+    ) = _LABEL.unpack_from(data, at)
     if found != seal(data[at : at + LABEL_SIZE - 8], seed=position):
         return None
     line = RecordHeader(sequence, length, publisher, incarnation, first, _KINDS[line_kind], digest)

@@ -59,7 +59,7 @@ def schema_of(types: str) -> Schema:
 
 
 class Lake:
-    """A directory of them."""
+    """A directory of Parquet files."""
 
     def __init__(self, path: Path) -> None:
         self.path = path.absolute()

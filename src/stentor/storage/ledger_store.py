@@ -1,4 +1,4 @@
-"""A shelf: where the ledgers of one repository stand, one for each topic. Which kind it is, one line says:
+"""Ledger stores: where the ledgers of one repository are, one ledger for each topic. A line of configuration names one:
 
 sqlite:DIRECTORY        one SQLite file per topic
 segments:DIRECTORY      one directory of segment files per topic
@@ -29,6 +29,8 @@ _CHOICES: Final = "sqlite:DIRECTORY, segments:DIRECTORY or postgresql://USER@HOS
 
 
 class LedgerStore(Protocol):
+    """Where the ledgers of one repository are."""
+
     def open(self, topic: str) -> Ledger:
         """The ledger of a topic, made if there is none; nothing is read before its `load`."""
         ...
@@ -43,7 +45,7 @@ class LedgerStore(Protocol):
 
 
 def find_ledger_store(where: str, repository: str) -> LedgerStore:
-    """The shelf that a configuration value means; raises ConfigError."""
+    """the ledger store that a configuration value means; raises ConfigError."""
     kind, colon, rest = where.partition(":")
     if kind in ("postgresql", "postgres") and rest.startswith("//"):
         try:
@@ -63,7 +65,7 @@ def find_ledger_store(where: str, repository: str) -> LedgerStore:
 
 
 def directory_of(where: str) -> Path | None:
-    """Return the directory that holds a shelf's files, or None if its ledgers are in a database."""
+    """Return the directory that holds the files of a ledger store, or None if its ledgers are in a database."""
     kind, _, rest = where.partition(":")
     return Path(rest) if kind in ("sqlite", "segments") else None
 

@@ -26,9 +26,13 @@ VERSION: Final = 1
 DOUBT: Final = 60.0  # seconds to find out what became of a commit: the server gives up what is left of it sooner
 PAUSE: Final = 0.2  # seconds between two attempts to do so
 _CONNECTION: Final = {  # unless the address says otherwise
-    "connect_timeout": "5", "application_name": "stentor", "keepalives_idle": "10", "keepalives_interval": "5",
-    "keepalives_count": "3", "tcp_user_timeout": "20000",
-}  # fmt: skip
+    "connect_timeout": "5",
+    "application_name": "stentor",
+    "keepalives_idle": "10",
+    "keepalives_interval": "5",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "20000",
+}
 _SETTINGS: Final = (
     "SET search_path = stentor; SET synchronous_commit = on; SET statement_timeout = '30s'; SET lock_timeout = '10s'; "
     "SET idle_in_transaction_session_timeout = '10s'; SET client_min_messages = warning"
@@ -136,7 +140,9 @@ class PostgresqlLedger(TableLedger):
 
     def __init__(self, server: Server, repository: str, topic: str) -> None:
         super().__init__(f"ledger of {topic}")
-        self._server, self._repository, self._topic = server, repository, topic
+        self._server = server
+        self._repository = repository
+        self._topic = topic
         self._session: Session | None = None
         self._transacting = False
         self._owner = secrets.randbits(62)

@@ -1,4 +1,4 @@
-"""What lies where in a log: lines in arrays, so that a million of them take 57 bytes each and no objects."""
+"""The record index: where each record lies in a log. A million headers are in arrays: 57 bytes each, no objects."""
 
 from array import array
 from bisect import bisect_left, bisect_right
@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 from stentor.model.record import Kind, RecordHeader, Row, StreamId
 from stentor.model.record_columns import LONGEST, RecordColumns
 from stentor.storage.commit_group import Place
-from stentor.storage.summary import Summary
+from stentor.storage.summary import LedgerSummary
 
 _DAMAGED: Final = 255  # in place of a kind
 _FEW_STREAMS: Final = 1024  # that are not worth a look at which of them are still in use
 NOWHERE: Final[Place] = (0, 0)  # for what is in no log
 
 
-class Streams:
+class StreamNumbers:
     """A small number for each stream."""
 
     __slots__ = ("_names", "_numbers")
@@ -50,22 +50,44 @@ class Streams:
 
 
 class Lines:
-    """Lines by sequence number, with their places in the log."""
+    """Record headers by sequence number, with their places in the log."""
 
     __slots__ = (
-        "_columns", "_streams", "digest", "first", "kind", "length", "position", "sequence", "size", "stream",
+        "_columns",
+        "_streams",
+        "digest",
+        "first",
+        "kind",
+        "length",
+        "position",
+        "sequence",
+        "size",
+        "stream",
         "time",
-    )  # fmt: skip
+    )
 
-    def __init__(self, streams: Streams) -> None:
+    def __init__(self, streams: StreamNumbers) -> None:
         self._streams = streams
-        self.sequence, self.length, self.first, self.digest = (array("Q") for _ in range(4))
-        self.position, self.size = array("Q"), array("I")
-        self.time, self.stream, self.kind = array("q"), array("I"), array("B")
+        self.sequence = array("Q")
+        self.length = array("Q")
+        self.first = array("Q")
+        self.digest = array("Q")
+        self.position = array("Q")
+        self.size = array("I")
+        self.time = array("q")
+        self.stream = array("I")
+        self.kind = array("B")
         self._columns: tuple[array[Any], ...] = (
-            self.sequence, self.length, self.first, self.digest, self.position, self.size, self.time, self.stream,
+            self.sequence,
+            self.length,
+            self.first,
+            self.digest,
+            self.position,
+            self.size,
+            self.time,
+            self.stream,
             self.kind,
-        )  # fmt: skip
+        )
 
     def __len__(self) -> int:
         return len(self.sequence)
@@ -76,7 +98,7 @@ class Lines:
         publisher, incarnation = self._streams[self.stream[at]]
         return RecordHeader(
             self.sequence[at], self.length[at], publisher, incarnation, self.first[at], kind, self.digest[at]
-        )  # fmt: skip
+        )
 
     def end(self, at: int) -> int:
         return self.sequence[at] + self.length[at] - 1
@@ -93,9 +115,15 @@ class Lines:
             self._append(line, place, time)
             return
         values = (
-            line.sequence, line.length, line.first, line.digest, *place, time, self._streams.number(line.stream),
+            line.sequence,
+            line.length,
+            line.first,
+            line.digest,
+            *place,
+            time,
+            self._streams.number(line.stream),
             line.kind,
-        )  # fmt: skip
+        )
         for column, value in zip(self._columns, values, strict=True):
             column[start:end] = array(column.typecode, (value,))
 
@@ -147,7 +175,7 @@ def weigh(
 
 
 class RecordIndex(Lines):
-    """The records; none overlaps another."""
+    """The records of a ledger; none overlaps another."""
 
     __slots__ = ()
 
@@ -169,9 +197,16 @@ class RecordIndex(Lines):
         streams = np.repeat(numbers, np.diff(np.r_[begins, len(time)]))
         nowhere = np.zeros(len(time), np.uint64)
         columns: tuple[NDArray[Any], ...] = (
-            chapter.sequence, chapter.length, chapter.first, chapter.digest, nowhere, nowhere.astype(np.uint32), time,
-            streams, chapter.kind,
-        )  # fmt: skip
+            chapter.sequence,
+            chapter.length,
+            chapter.first,
+            chapter.digest,
+            nowhere,
+            nowhere.astype(np.uint32),
+            time,
+            streams,
+            chapter.kind,
+        )
         for column, more in zip(self._columns, columns, strict=True):
             column.frombytes(more.tobytes())
 
@@ -208,9 +243,9 @@ class RecordIndex(Lines):
         first, digest = np.array(self.first[part]), np.array(self.digest[part])
         return RecordColumns(sequence, length, publisher, incarnation, first, kind, digest)
 
-    def summary(self, start: int, end: int) -> Summary:
+    def summary(self, start: int, end: int) -> LedgerSummary:
         """Those between these places."""
-        return Summary(self._chapter(slice(start, end)), np.array(self.time[start:end]))
+        return LedgerSummary(self._chapter(slice(start, end)), np.array(self.time[start:end]))
 
     def find(self, time: int) -> int | None:
         """The first sequence number of the first record of this time or later."""
@@ -247,11 +282,11 @@ class RecordIndex(Lines):
 
 
 class RepositoryTable:
-    """The rows, by repository; they may overlap."""
+    """The rows of the repository table, by repository; they may overlap."""
 
     __slots__ = ("_crowded_at", "_longest", "_streams", "repositories")
 
-    def __init__(self, streams: Streams) -> None:
+    def __init__(self, streams: StreamNumbers) -> None:
         self._streams = streams
         self.repositories: dict[str, Lines] = {}
         self._longest: dict[str, int] = {}

@@ -59,7 +59,9 @@ class SegmentLog:
         self.name = name
         self._directory = directory
         self._failure = ""
-        self._end = self._durable = self.torn = 0
+        self._end = 0
+        self._durable = 0
+        self.torn = 0
         self.recovered: list[bytes] = []
         with ExitStack() as stack:
             try:

@@ -30,7 +30,7 @@ _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
 
 class SqliteLedger(TableLedger):
-    """Nothing is touched before `load`."""
+    """A ledger in one SQLite file, which is not touched before `load`."""
 
     def __init__(self, path: Path, name: str, chapter: int = LONGEST) -> None:
         super().__init__(name, chapter)

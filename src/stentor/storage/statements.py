@@ -25,7 +25,7 @@ SUMMARIES = (  # older ledgers have none
 
 
 class Statements:
-    """Each is written once; an instance speaks a dialect, and for one ledger if `key` tells which."""
+    """The statements in one dialect, for one ledger if `key` tells which."""
 
     put_record = (
         "INSERT INTO records (OURS sequence, length, kind, publisher, incarnation, first, digest, time, label, seal, "

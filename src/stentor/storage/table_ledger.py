@@ -18,9 +18,9 @@ from stentor.model.record import Entry, Fact, Kind, LedgerContents, Record, Reco
 from stentor.model.record_columns import LONGEST, RecordColumns
 from stentor.storage.annex import decode_annex, encode_annex
 from stentor.storage.ledger import Excerpt, LedgerDamaged
-from stentor.storage.record_index import NOWHERE, RecordIndex, RepositoryTable, Streams
+from stentor.storage.record_index import NOWHERE, RecordIndex, RepositoryTable, StreamNumbers
 from stentor.storage.statements import Statements
-from stentor.storage.summary import Summary, decode, seal_of
+from stentor.storage.summary import LedgerSummary, decode, seal_of
 
 _CHUNK: Final = 32  # records that are read at once, at least
 _MOST: Final = 1024
@@ -101,9 +101,14 @@ def _read_line(values: Values) -> RecordHeader:
 
 def _line_values(line: RecordHeader) -> Values:
     return (
-        line.sequence, line.length, int(line.kind), _signed(line.publisher), _signed(line.incarnation),
-        _signed(line.first), _signed(line.digest),
-    )  # fmt: skip
+        line.sequence,
+        line.length,
+        int(line.kind),
+        _signed(line.publisher),
+        _signed(line.incarnation),
+        _signed(line.first),
+        _signed(line.digest),
+    )
 
 
 def _label(line: RecordHeader, time: int) -> int:
@@ -124,7 +129,7 @@ def _seal_row(row: Row) -> int:
 
 
 class TableLedger(ABC):
-    """Its twins say how to reach the database, and what its errors mean."""
+    """A ledger in tables; its subclasses say how to reach the database, and what its errors mean."""
 
     def __init__(self, name: str, chapter: int = LONGEST) -> None:
         """So many records are summed up together."""
@@ -159,14 +164,14 @@ class TableLedger(ABC):
 
     def _load(self) -> LedgerContents:
         self._next = self._open()
-        streams = Streams()
+        streams = StreamNumbers()
         records, rows = self._all_records(streams), RepositoryTable(streams)
         for row in self._all_rows():
             rows.put(row, NOWHERE)
             self._longest[row.repository] = max(self._longest.get(row.repository, 0), row.line.length)
         return LedgerContents(self._all_facts(), records, rows, self._next)
 
-    def _all_records(self, streams: Streams) -> RecordIndex:
+    def _all_records(self, streams: StreamNumbers) -> RecordIndex:
         """By summaries as far as they reach; the others are read and verified."""
         ((count, lowest),) = self._query(self._statements.extent)
         found = [summary.since(lowest) for summary in self._summaries()] if count else []
@@ -185,7 +190,9 @@ class TableLedger(ABC):
         self._waiting = len(records) - records.locate(self._summed + 1)
         return records
 
-    def _gathered(self, streams: Streams, summaries: Sequence[Summary]) -> tuple[RecordIndex, list[tuple[int, int]]]:
+    def _gathered(
+        self, streams: StreamNumbers, summaries: Sequence[LedgerSummary]
+    ) -> tuple[RecordIndex, list[tuple[int, int]]]:
         """All records, and which of them, by place, are to be summed up."""
         records, last = RecordIndex(streams), -1
         ranges: list[tuple[int, int]] = []
@@ -208,7 +215,7 @@ class TableLedger(ABC):
             last = chunk[-1].line.sequence
         return len(records)
 
-    def _summaries(self) -> Iterator[Summary]:
+    def _summaries(self) -> Iterator[LedgerSummary]:
         for first, last, content, seal in self._query(self._statements.summaries):
             summary = decode(first, last, bytes(content), seal)
             if summary is not None:
@@ -261,7 +268,7 @@ class TableLedger(ABC):
         following = max([self._next, *(entry.line.end + 1 for entry in entries if isinstance(entry, Record))])
         waiting = self._waiting + sum(isinstance(entry, Record) for entry in entries)
         due = max(0, waiting // self._chapter - 1)  # the newest may still change
-        summed: list[Summary] = []
+        summed: list[LedgerSummary] = []
 
         def work() -> None:
             self._write(entries)
@@ -292,7 +299,7 @@ class TableLedger(ABC):
                 case Fact(key):
                     execute(statements.drop_fact, (key.encode(),))
 
-    def _outlined(self, count: int) -> Iterator[Summary]:
+    def _outlined(self, count: int) -> Iterator[LedgerSummary]:
         """At most so many summaries of the records behind those that are summed up: some may have been replaced."""
         last = self._summed
         for _ in range(count):
@@ -304,9 +311,9 @@ class TableLedger(ABC):
             if len(lines) < self._chapter:
                 return
             last = lines[-1].sequence
-            yield Summary(RecordColumns.of(lines), np.array(times, np.int64))
+            yield LedgerSummary(RecordColumns.of(lines), np.array(times, np.int64))
 
-    def _put_summaries(self, summaries: Sequence[Summary]) -> None:
+    def _put_summaries(self, summaries: Sequence[LedgerSummary]) -> None:
         for each in summaries:
             content = each.encode()
             self._execute(self._statements.drop_summaries, (each.last, each.first))  # one that was damaged

@@ -49,7 +49,11 @@ class Origin:
     def __init__(
         self, topic: TopicId, publisher: PublisherId, incarnation: Incarnation, first: CatenationNumber, time: int
     ) -> None:
-        self.topic, self.publisher, self.incarnation, self.first, self.time = topic, publisher, incarnation, first, time
+        self.topic = topic
+        self.publisher = publisher
+        self.incarnation = incarnation
+        self.first = first
+        self.time = time
 
 
 def encode(origin: Origin, schema: Schema, columns: Sequence[Sequence[Value | None]], bodies: Sequence[bytes]) -> bytes:
@@ -92,10 +96,25 @@ def assemble(
 def seal(origin: Origin, schema: int, count: int, flags: int, columns_length: int, payload: bytes) -> bytes:
     """Header, checksum and payload as one frame."""
     head = HEADER.pack(
-        HEADER_SIZE + len(payload), EVENTS, VERSION, flags, 0,
-        origin.topic, origin.publisher, schema, count | origin.incarnation << 16, origin.first, origin.time,
-        columns_length, 0,
-    )  # fmt: skip
+        HEADER_SIZE + len(payload),
+        EVENTS,
+        VERSION,
+        flags,
+        0,
+        origin.topic,
+        origin.publisher,
+        schema,
+        count | origin.incarnation << 16,
+        origin.first,
+        origin.time,
+        columns_length,
+        0,
+    )
+    return with_checksum(head, payload)
+
+
+def with_checksum(head: bytes, payload: bytes) -> bytes:
+    """Return a head and a payload as one frame, with the checksum of both in its place."""
     return b"".join((head[:60], checksum(head, payload).to_bytes(4, "little"), payload))
 
 
@@ -168,9 +187,21 @@ class Block:
     """A read-only view of one events frame; everything is decoded when asked for, and only that."""
 
     __slots__ = (
-        "_bodies", "_columns", "_payload", "catenation", "columns_length", "count", "flags", "frame", "incarnation",
-        "publisher", "schema", "schema_id", "time", "topic",
-    )  # fmt: skip
+        "_bodies",
+        "_columns",
+        "_payload",
+        "catenation",
+        "columns_length",
+        "count",
+        "flags",
+        "frame",
+        "incarnation",
+        "publisher",
+        "schema",
+        "schema_id",
+        "time",
+        "topic",
+    )
 
     count: int
     flags: int
@@ -183,11 +214,16 @@ class Block:
 
     def __init__(self, frame: bytes | memoryview, schema: Schema) -> None:
         """`frame` is one whole events frame without envelope; its sizes are checked here, once, before all else."""
-        (
-            length, _, _, self.flags, _, self.topic, self.publisher, self.schema_id, numbers, self.catenation,
-            self.time, self.columns_length, _,
-        ) = HEADER.unpack_from(frame)  # fmt: skip
-        self.count, self.incarnation = numbers & 0xFFFF, numbers >> 16
+        length, _, _, flags, _, topic, publisher, schema_id, packed, first, time, columns, _ = HEADER.unpack_from(frame)
+        self.flags = flags
+        self.topic = topic
+        self.publisher = publisher
+        self.schema_id = schema_id
+        self.count = packed & 0xFFFF
+        self.incarnation = packed >> 16
+        self.catenation = first
+        self.time = time
+        self.columns_length = columns
         assert length == len(frame), "whole frames only"
         self.frame = frame
         self.schema = schema

@@ -38,15 +38,27 @@ LENGTH_SCHEMA_AND_COUNT: Final = struct.Struct("<I20xQH")
 PUBLISHER_AND_FIRST: Final = struct.Struct("<16xQ16xQ")
 
 # A head as numpy sees it, for many frames at once. `shared` is what frames of a run may have in common, `own` the rest.
-HEAD: Final = np.dtype({
-    "names": [
-        "shared", "length", "flags", "source", "schema", "count", "incarnation", "own", "catenation", "time", "columns",
-        "checksum",
-    ],
-    "formats": ["V40", "<u4", "u1", "V16", "<u8", "<u2", "V6", "V20", "<u8", "<i8", "<u4", "<u4"],
-    "offsets": [0, 0, 6, 8, 24, 32, 34, 40, 40, 48, 56, 60],
-    "itemsize": HEADER_SIZE,
-})  # fmt: skip
+HEAD: Final = np.dtype(
+    {
+        "names": [
+            "shared",
+            "length",
+            "flags",
+            "source",
+            "schema",
+            "count",
+            "incarnation",
+            "own",
+            "catenation",
+            "time",
+            "columns",
+            "checksum",
+        ],
+        "formats": ["V40", "<u4", "u1", "V16", "<u8", "<u2", "V6", "V20", "<u8", "<i8", "<u4", "<u4"],
+        "offsets": [0, 0, 6, 8, 24, 32, 34, 40, 40, 48, 56, 60],
+        "itemsize": HEADER_SIZE,
+    }
+)
 
 _U16: Final = struct.Struct("<H")
 _U32: Final = struct.Struct("<I")

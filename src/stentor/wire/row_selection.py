@@ -31,9 +31,19 @@ class RowSelection:
     """The kept rows, each with its block and its place there; of the blocks, those of which something is kept."""
 
     __slots__ = (
-        "_blocks", "_bodies", "_kept", "_layout", "_numbers", "_reach", "_rows", "_schema", "_size", "_sizes",
-        "_texts", "_within",
-    )  # fmt: skip
+        "_blocks",
+        "_bodies",
+        "_kept",
+        "_layout",
+        "_numbers",
+        "_reach",
+        "_rows",
+        "_schema",
+        "_size",
+        "_sizes",
+        "_texts",
+        "_within",
+    )
 
     def __init__(self, layout: RunLayout, schema: Schema, rows: NDArray[np.intp]) -> None:
         self._schema, self._rows = schema, rows
@@ -43,7 +53,9 @@ class RowSelection:
         if len(used) < len(layout):
             layout, kept = layout.part(used), kept[used]
             blocks = np.repeat(np.arange(len(used)), kept)
-        self._layout, self._blocks, self._kept = layout, blocks, kept
+        self._layout = layout
+        self._blocks = blocks
+        self._kept = kept
         self._numbers = self._within  # catenation numbers above the first of the block
         self._reach = (layout.counts - 1).astype(np.uint64)  # the largest of them
         if layout.any_flags & SPARSE:

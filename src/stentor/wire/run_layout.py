@@ -40,7 +40,7 @@ def repeats(values: NDArray[np.generic]) -> bool:
 
 
 class RunLayout:
-    """Some blocks, in order, whatever they are like."""
+    """The layout of some blocks, in order, whatever they are like."""
 
     __slots__ = ("_intact", "all_flags", "any_flags", "bodies", "columns", "counts", "data", "ends", "heads", "starts")
 

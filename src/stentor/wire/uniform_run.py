@@ -27,7 +27,11 @@ class UniformRun:
 
     def __init__(self, data: bytes, start: int, end: int, schema: Schema, each: int, size: int, length: int) -> None:
         """`length` of a block, with events of that `size` each."""
-        self.data, self._start, self._length, self._each, self._size = data, start, length, each, size
+        self.data = data
+        self._start = start
+        self._length = length
+        self._each = each
+        self._size = size
         self._heads = np.ndarray(((end - start) // length,), HEAD, data, start, (length,))
         self.count = len(self._heads) * each
         self._schema = schema
@@ -70,13 +74,15 @@ class UniformRun:
             mine = rows[begin:end]
             offsets = mine - first * each
             frame = compose(
-                self.data, at, count,
+                self.data,
+                at,
+                count,
                 b"" if offsets[-1] == count - 1 else offsets.astype("<u2").tobytes(),
                 heads["time"][blocks[begin:end]].tobytes(),
                 [b"\1" + column[mine].tobytes() for column in values],
                 size.to_bytes(4, "little"),
                 bodies[begin:end].tobytes(),
-            )  # fmt: skip
+            )
             frames.append((frame, count))
         return frames
 
@@ -116,7 +122,7 @@ class UniformRun:
 
 
 def find_uniform_run(data: bytes, start: int, end: int, schema: Schema) -> UniformRun | None:
-    """The frames of a run as a stretch, if they are one; headers may differ in number, time and checksum alone."""
+    """Return the frames of a run as a uniform run, if headers differ in nothing but number, time and checksum."""
     length, _, _, flags, _, _, _, _, numbers, _, _, columns, _ = HEADER.unpack_from(data, start)
     count, width, bodies = numbers & 0xFFFF, schema.width, HEADER_SIZE + columns
     size = int.from_bytes(data[start + bodies : start + bodies + 4], "little")

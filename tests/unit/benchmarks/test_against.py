@@ -13,9 +13,9 @@ from benchmarks.against.suites import SUITES, Row, Scale, Suite
 from benchmarks.results import Results, Sample
 from rich.console import Console
 
-from stentor.bench.machine import Machine
+from stentor.bench.machine import MachineDescription
 
-MACHINE = Machine(2, "a processor", 8.0, "Linux", "CPython", 0.1)
+MACHINE = MachineDescription(2, "a processor", 8.0, "Linux", "CPython", 0.1)
 BASE, HEAD = "1234567", "this tree"
 
 
@@ -100,18 +100,27 @@ def test_a_row_that_is_slow_is_measured_again_with_twice_the_rounds_and_that_cou
     assert [(row.row, row.ratio) for row in compare(found, BASE, HEAD)] == [("fast: a", 1.0), ("slow: a", 1.0)]
     assert found.settings["first time, slow: a"] == 0.9
     assert [each.split(", ")[2][:4] for each in told if each.startswith("slow")] == [
-        "1234", "this", "1234", "this", "this", "1234",
-    ]  # fmt: skip
+        "1234",
+        "this",
+        "1234",
+        "this",
+        "this",
+        "1234",
+    ]
 
 
 def test_rows_of_results_are_ours_alone() -> None:
     content = msgspec.to_builtins(
-        results(Sample("256B", "stentor x32", 1, {"rate": 1.0}), Sample("window 64", "stentor sqlite", 1, {}, "why"),
-                Sample("256B", "nats", 1, {"rate": 1.0}))
-    )  # fmt: skip
+        results(
+            Sample("256B", "stentor x32", 1, {"rate": 1.0}),
+            Sample("window 64", "stentor sqlite", 1, {}, "why"),
+            Sample("256B", "nats", 1, {"rate": 1.0}),
+        )
+    )
     assert list(SUITES["bench"].rows(content)) == [
-        ("stentor x32", {"rate": 1.0}, ""), ("window 64, stentor sqlite", {}, "why"),
-    ]  # fmt: skip
+        ("stentor x32", {"rate": 1.0}, ""),
+        ("window 64, stentor sqlite", {}, "why"),
+    ]
 
 
 def test_rows_of_a_network_are_what_is_timed_or_counted() -> None:

@@ -17,7 +17,7 @@ from stentor.model.errors import ConfigError, InvalidInput
         ("broker-1.example.org:80", "broker-1.example.org", 80),
     ],
 )
-def test_addresses(text: str, host: str, port: int) -> None:
+def test_addresses_are_read(text: str, host: str, port: int) -> None:
     assert Address.parse(text) == Address(host, port)
     assert str(Address(host, port)) == text
 
@@ -41,7 +41,7 @@ def test_addresses(text: str, host: str, port: int) -> None:
         ("a b:7420", "neither an IPv4 address nor a host name"),
     ],
 )
-def test_what_is_no_address(text: str, complaint: str) -> None:
+def test_texts_that_are_no_address_are_refused(text: str, complaint: str) -> None:
     with pytest.raises(InvalidInput, match=complaint):
         Address.parse(text)
 
@@ -70,7 +70,7 @@ def test_any_other_address_needs_tls(host: str) -> None:
         check_exposure(Address(host, 7420), secured=False)
 
 
-def test_collisions() -> None:
+def test_addresses_that_collide_are_found() -> None:
     assert Address("localhost", 1).collides(Address("127.0.0.1", 1))
     assert Address("::1", 1).collides(Address("0:0:0:0:0:0:0:1", 1))
     assert not Address("127.0.0.1", 0).collides(Address("127.0.0.1", 0))

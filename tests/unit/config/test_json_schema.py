@@ -52,7 +52,7 @@ def accepts(rule: dict[str, Any], value: object) -> bool:
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
-def test_the_examples_fit(example: Path) -> None:
+def test_the_examples_fit_the_schema(example: Path) -> None:
     assert accepts(schema(), tomllib.loads(example.read_text()))
 
 
@@ -86,11 +86,11 @@ def test_the_examples_fit(example: Path) -> None:
         "[[node]]\nname = 'b1'\n[elasticity]\ncheck_every = '1 day'",
     ],
 )
-def test_what_is_wrong_does_not_fit(text: str) -> None:
+def test_wrong_files_do_not_fit_the_schema(text: str) -> None:
     assert not accepts(schema(), tomllib.loads(text))
 
 
-def test_repositories_fit() -> None:
+def test_repositories_fit_the_schema() -> None:
     text = "[[node]]\nname = 'b1'\n[[repository]]\nname = 'r1'\n[[repository]]\nname = 'r2'\n"
     text += "broker = 'b1'\nunit = ''\nstorage = 'postgresql://db/events'\n"
     assert accepts(schema(), tomllib.loads(text))

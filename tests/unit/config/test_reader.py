@@ -127,44 +127,73 @@ JOINED = "[[unit]]\nname = ''\nconnect = 'chain'\n"
         ('\n[node]\nname = "a"', "2: node: expected at least one [[node]], in double brackets, found a table"),
         ("node = [3]", "1: node[0]: expected a table, found 3 (an integer)"),
         ('[[nodes]]\nname = "a"', "1: nodes: unknown key; did you mean 'node'?"),
-        (NODE + 'colour = "red"', "3: node[0].colour: unknown key; known are name, role, number, listen, advertise, "
-         "http, storage, tls, limits"),
+        (
+            NODE + 'colour = "red"',
+            "3: node[0].colour: unknown key; known are name, role, number, listen, advertise, "
+            "http, storage, tls, limits",
+        ),
         (NODE + "limits = 3", "3: node[0].limits: expected a table, found 3 (an integer)"),
         (NODE + "[node.limits]\nlinks = true", "4: node[0].limits.links: expected an integer, found true (a boolean)"),
-        (NODE + "[node.limits]\nheartbeat = nan", "4: node[0].limits.heartbeat: expected a duration of more "
-         "than 0 s and at most 3600 s, found nan (a decimal)"),
-        (NODE + "[node.limits]\nqueue = 12", "4: node[0].limits.queue: expected a size of at least 1 KiB "
-         "and at most 4 GiB, found 12 (an integer)"),
-        (NODE + "[node.limits]\nheartbeat = 0x" + "f" * 400, "4: node[0].limits.heartbeat: expected a "
-         "duration of more than 0 s and at most 3600 s, found an integer of more than 64 bits"),
+        (
+            NODE + "[node.limits]\nheartbeat = nan",
+            "4: node[0].limits.heartbeat: expected a duration of more "
+            "than 0 s and at most 3600 s, found nan (a decimal)",
+        ),
+        (
+            NODE + "[node.limits]\nqueue = 12",
+            "4: node[0].limits.queue: expected a size of at least 1 KiB and at most 4 GiB, found 12 (an integer)",
+        ),
+        (
+            NODE + "[node.limits]\nheartbeat = 0x" + "f" * 400,
+            "4: node[0].limits.heartbeat: expected a "
+            "duration of more than 0 s and at most 3600 s, found an integer of more than 64 bits",
+        ),
         (NODE + "storage = ''", '3: node[0].storage: expected a path, found ""'),
         (NODE + 'storage = "a\\u0000b"', '3: node[0].storage: expected a path, found "a\\u0000b"'),
         (NODE + "storage = 1979-05-27", "3: node[0].storage: expected a path in quotes, found 1979-05-27 (a date)"),
-        (NODE + "http = '127.0.0.1:7420'", "3: node[0].http: expected an address of its own, found that of "
-         "node[0].listen on line 1: 127.0.0.1:7420"),
-        (NODE + "[node.tls]", '3: node[0].tls.directory: missing; expected the certificate directory, '
-         'such as "certs/node"'),
+        (
+            NODE + "http = '127.0.0.1:7420'",
+            "3: node[0].http: expected an address of its own, found that of node[0].listen on line 1: 127.0.0.1:7420",
+        ),
+        (
+            NODE + "[node.tls]",
+            '3: node[0].tls.directory: missing; expected the certificate directory, such as "certs/node"',
+        ),
         (NODE + "[node.tls]\ndir = 'x'", "4: node[0].tls.dir: unknown key; did you mean 'directory'?"),
         (NODE + "tls = true", "3: node[0].tls: expected a table, found true (a boolean)"),
-        ("[[node]]\nname = 'a//b'", "2: node[0].name: 'a//b' is not a scope path: names of letters, digits, "
-         "'-', '_' and '.', joined by '/'"),
-        ("[[node]]\nname = 'a/../../b'", "2: node[0].name: 'a/../../b' is not a scope path: '.' and '..' "
-         "are no names"),
-        (NODE + "[[node]]\nname = 'b1/b2'", "4: node[1].name: expected as many names as in b1, found b1/b2: all "
-         "brokers of a fabric have names of the same length"),
-        (NODE + "storage = 'x'\n[[node]]\nname = 'b2'\nstorage = 'x'\n" + JOINED, "6: "
-         "node[1].storage: expected a place of its own, found that of node[0]: x"),
-        (NODE + "listen = '127.0.0.1:7421'\n[[node]]\nname = 'b2'\n" + JOINED, "4: node[1].listen: expected an "
-         "address of its own, found that of node[0].listen on line 3: 127.0.0.1:7421"),
-        (NODE + "http = '0.0.0.0:80'", "3: node[0].http: 0.0.0.0:80 can be reached by other machines and has "
-         "no TLS: make certificates with `stentor certs init certs --host NAME`, then set [tls] directory = "
-         '"certs/node", or listen on 127.0.0.1'),
-        (NODE + "'a b'.\"c.d\" = 1", "3: node[0].\"a b\": unknown key; known are name, role, number, listen, "
-         "advertise, http, storage, tls, limits"),
+        (
+            "[[node]]\nname = 'a//b'",
+            "2: node[0].name: 'a//b' is not a scope path: names of letters, digits, '-', '_' and '.', joined by '/'",
+        ),
+        ("[[node]]\nname = 'a/../../b'", "2: node[0].name: 'a/../../b' is not a scope path: '.' and '..' are no names"),
+        (
+            NODE + "[[node]]\nname = 'b1/b2'",
+            "4: node[1].name: expected as many names as in b1, found b1/b2: all "
+            "brokers of a fabric have names of the same length",
+        ),
+        (
+            NODE + "storage = 'x'\n[[node]]\nname = 'b2'\nstorage = 'x'\n" + JOINED,
+            "6: node[1].storage: expected a place of its own, found that of node[0]: x",
+        ),
+        (
+            NODE + "listen = '127.0.0.1:7421'\n[[node]]\nname = 'b2'\n" + JOINED,
+            "4: node[1].listen: expected an address of its own, found that of node[0].listen on line 3: 127.0.0.1:7421",
+        ),
+        (
+            NODE + "http = '0.0.0.0:80'",
+            "3: node[0].http: 0.0.0.0:80 can be reached by other machines and has "
+            "no TLS: make certificates with `stentor certs init certs --host NAME`, then set [tls] directory = "
+            '"certs/node", or listen on 127.0.0.1',
+        ),
+        (
+            NODE + "'a b'.\"c.d\" = 1",
+            '3: node[0]."a b": unknown key; known are name, role, number, listen, '
+            "advertise, http, storage, tls, limits",
+        ),
         ("a = " + "[" * 5000, " arrays or tables are nested too deeply"),
     ],
-)  # fmt: skip
-def test_one_complaint_each(text: str, complaint: str) -> None:
+)
+def test_a_wrong_file_gets_one_complaint(text: str, complaint: str) -> None:
     assert complaints(text) == [f"stentor.toml:{complaint}"]
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from stentor.cli.up import assign_all
+from stentor.cli.running.up import assign_all
 from stentor.config import ANY_HTTP, Address, Repository, default, parse, storage_line, without_password
 from stentor.model.errors import ConfigError, InvalidInput
 from stentor.model.scope import ScopePath
@@ -154,12 +154,12 @@ def test_without_a_file_there_is_one_in_the_broker() -> None:
         ),
     ],
 )
-def test_what_is_wrong_with_one(text: str, told: str) -> None:
+def test_a_wrong_repository_is_refused_with_the_reason(text: str, told: str) -> None:
     (complaint,) = complaints(text)
     assert told in complaint
 
 
-def test_two_of_the_same() -> None:
+def test_two_repositories_of_one_name_are_refused() -> None:
     twice = "[[repository]]\nname = 'r1'\n"
     assert complaints(twice + twice) == [
         "[1].name: expected a name of its own, found that of repository[0] on line 15: r1"
@@ -177,7 +177,7 @@ def test_nobody_complains_twice() -> None:
     assert len(str(caught.value).splitlines()) == 1
 
 
-def test_where_ledgers_are() -> None:
+def test_a_repository_keeps_its_ledgers_where_the_file_says() -> None:
     usual = Path("usual")
     assert storage_line("sqlite:", usual) == "sqlite:usual"
     assert storage_line("segments:/var/lib", usual, Path("base")) == "segments:/var/lib"

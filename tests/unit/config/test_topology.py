@@ -41,7 +41,7 @@ def test_units_are_where_brokers_are() -> None:
         ("n", "mesh", ["n/l/b1 n/h/b1", "n/l/b1 n/p/b9", "n/h/b1 n/p/b9"]),
     ],
 )
-def test_shapes(unit: str, shape: Connect, links: list[str]) -> None:
+def test_members_are_linked_by_the_shape_of_their_unit(unit: str, shape: Connect, links: list[str]) -> None:
     assert written(CAMPUS.pairs(ScopePath.parse(unit), shape)) == links
 
 

@@ -32,15 +32,52 @@ INTEGERS: list[Value] = [
     SMALLEST_INTEGER,
 ]
 DECIMALS: list[Value] = [
-    0.0, -0.0, 1.0, 2.0, 2.5, 7.0, 7.5, -1.0, 0.1,
-    1000.0, float(BIG // 2), float(BIG), float(BIG + 2), -(2.0**63), 1e300,
+    0.0,
+    -0.0,
+    1.0,
+    2.0,
+    2.5,
+    7.0,
+    7.5,
+    -1.0,
+    0.1,
+    1000.0,
+    float(BIG // 2),
+    float(BIG),
+    float(BIG + 2),
+    -(2.0**63),
+    1e300,
     5e-324,
-]  # fmt: skip
+]
 TEXTS: list[Value] = [
-    "", "x", "xy", "xyz", "y", "x%_", "abcdefgh", "abcdefghi", "7", "07", "+7", "7.5",
-    "7.0", "1e3", "1000", "0", "-0.0",
-    "true", "True", "false", "inf", "nan", "é", "x\0", str(BIG), str(BIG + 1), "9" * 20,
-]  # fmt: skip
+    "",
+    "x",
+    "xy",
+    "xyz",
+    "y",
+    "x%_",
+    "abcdefgh",
+    "abcdefghi",
+    "7",
+    "07",
+    "+7",
+    "7.5",
+    "7.0",
+    "1e3",
+    "1000",
+    "0",
+    "-0.0",
+    "true",
+    "True",
+    "false",
+    "inf",
+    "nan",
+    "é",
+    "x\0",
+    str(BIG),
+    str(BIG + 1),
+    "9" * 20,
+]
 POOLS: dict[Kind, list[Value]] = {
     Kind.BOOLEAN: [True, False],
     Kind.INTEGER: INTEGERS,
@@ -209,8 +246,26 @@ def tables(draw: st.DrawFn, size: int | None = None) -> Table:
 # Filters that often have to do with each other: one attribute more than the other, constants that nearly agree.
 near_names = st.sampled_from(["a", "a", "b"])
 near_constants: list[Value] = [
-    1, 2, 7, 1.0, 7.0, 2.5, 7.5, BIG, BIG + 1, float(BIG), -0.0, "x", "xy", "7", "007", "7.5", "1e3", "true", True,
-]  # fmt: skip
+    1,
+    2,
+    7,
+    1.0,
+    7.0,
+    2.5,
+    7.5,
+    BIG,
+    BIG + 1,
+    float(BIG),
+    -0.0,
+    "x",
+    "xy",
+    "7",
+    "007",
+    "7.5",
+    "1e3",
+    "true",
+    True,
+]
 near_literals = st.sampled_from(near_constants).map(spelled)
 near_numbers = st.sampled_from(["1", "2", "5", "7", "2.5", "7.5", "7.0", str(BIG)])
 near_conditions = st.one_of(

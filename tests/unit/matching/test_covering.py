@@ -19,11 +19,47 @@ from stentor.model.filter import Filter
 from stentor.model.filter.parser import LONGEST_FILTER, MOST_TERMS
 
 VALUES: list[Value | None] = [
-    None, True, False, 0, 1, 2, 5, 7, 8, -1, 1000, BIG, BIG + 1, 0.0, -0.0, 1.0, 2.5, 7.0, 7.5, 1000.0, float(BIG),
-    1e300, math.inf, math.nan, "", "x", "xy", "xyz", "xz", "y", "1", "7", "007", "7.0", "7.5", "1e3", "true",
-    "True", "inf",
+    None,
+    True,
+    False,
+    0,
+    1,
+    2,
+    5,
+    7,
+    8,
+    -1,
+    1000,
+    BIG,
+    BIG + 1,
+    0.0,
+    -0.0,
+    1.0,
+    2.5,
+    7.0,
+    7.5,
+    1000.0,
+    float(BIG),
+    1e300,
+    math.inf,
+    math.nan,
+    "",
+    "x",
+    "xy",
+    "xyz",
+    "xz",
+    "y",
+    "1",
+    "7",
+    "007",
+    "7.0",
+    "7.5",
+    "1e3",
+    "true",
+    "True",
+    "inf",
     str(BIG + 1),
-]  # fmt: skip
+]
 
 
 @cache
@@ -306,7 +342,7 @@ def among(name: str, texts: list[str]) -> str:
     return f"{name} IN ({listed})"
 
 
-def test_what_would_be_too_long_becomes_wider() -> None:
+def test_a_merger_that_would_be_too_long_becomes_wider() -> None:
     one, other = ([f"key-{number}" for number in range(start, start + 200)] for start in (0, 200))
     merged = merge(Filter(f"{among('s', one)} AND a = 1"), Filter(f"{among('s', other)} AND a = 2"))
     assert str(merged) == "(a = 1 OR a = 2) AND s LIKE 'key-%'"

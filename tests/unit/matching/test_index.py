@@ -9,7 +9,7 @@ from tests.unit.matching.strategies import Table, events, filters, tables, tried
 from tests.unit.matching.twin import Twin, drive, points
 
 from stentor.matching import facet_groups
-from stentor.matching.masks.box_grid import Grid
+from stentor.matching.masks.box_grid import BoxGrid
 from stentor.matching.masks.mask_index import MaskIndex
 from stentor.matching.normal_form import normal_form
 from stentor.matching.pairs.pair_index import PairIndex
@@ -70,7 +70,7 @@ def test_batches_find_what_the_filters_find(several: list[Change], few: Table, m
 
 def grids(twin: Twin) -> int:
     return sum(
-        isinstance(kept, Grid)
+        isinstance(kept, BoxGrid)
         for each in twin.masks._groups
         for b in each.buckets.values()
         for kept in b.boxes.values()
@@ -155,7 +155,7 @@ def test_few_boxes_of_three_numbers_stay_boxes() -> None:
 
 
 @pytest.mark.parametrize("crowd", [0, 40], ids=["boxes", "grid"])
-def test_what_is_written_in_two_ways_is_there_until_both_have_gone(crowd: int) -> None:
+def test_a_filter_written_in_two_ways_is_there_until_both_are_removed(crowd: int) -> None:
     twin = Twin()
     for x in range(crowd):
         twin.add(Filter(f"a > {x + 20} AND b < {x - 20}"))
@@ -189,7 +189,7 @@ def test_boxes_inside_of_others_show_when_those_go() -> None:
             twin.check_one(event)
 
 
-def test_more_sets_of_attributes_than_there_may_be_clusters() -> None:
+def test_more_sets_of_attributes_than_there_may_be_facet_groups() -> None:
     names = [f"n{place}" for place in range(9)]
     chance = random.Random(3)
     made = []
@@ -222,7 +222,7 @@ def test_keys_and_ranges_together() -> None:
     drive(Twin(), made, Rows(rows), most_members=8)
 
 
-def test_the_same_in_small_portions(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_with_too_many_pairs_is_matched_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("pairs.pair_index", "masks.mask_snapshot"):
         monkeypatch.setattr(f"stentor.matching.{module}._MOST_PAIRS", 100)
     drive(Twin(), ranges("ab", 60, 12), points("ab"), most_members=16)
@@ -311,7 +311,7 @@ def test_a_mask_has_sixty_four_members(member: int) -> None:
     assert len(index) == 0
 
 
-def test_what_is_not_there_cannot_be_removed() -> None:
+def test_a_filter_that_is_not_there_cannot_be_removed() -> None:
     index, pairs = MaskIndex(), PairIndex()
     index.add(Filter("a = 1"), 1)
     pairs.add(Filter("a = 1"), 1)

@@ -92,7 +92,7 @@ def test_a_value_is_replaced_under_its_number() -> None:
     assert tree.covering("a/b") == ["other"]
 
 
-def test_what_is_not_there_cannot_be_removed() -> None:
+def test_a_pattern_that_is_not_there_cannot_be_removed() -> None:
     tree: TopicTree[str] = TopicTree()
     tree.add("a/b", 1, "value")
     for name, number in (("a", 1), ("a/b", 2), ("c", 1)):

@@ -34,11 +34,20 @@ class Colour(enum.IntEnum):
 @pytest.mark.parametrize(
     ("value", "kind"),
     [
-        (True, Kind.BOOLEAN), (False, Kind.BOOLEAN), (0, Kind.INTEGER), (-(2**63), Kind.INTEGER),
-        (2**63 - 1, Kind.INTEGER), (1.5, Kind.DECIMAL), (-0.0, Kind.DECIMAL), (5e-324, Kind.DECIMAL),
-        ("", Kind.STRING), ("été 😀", Kind.STRING), ("\0", Kind.STRING), ("x" * LONGEST_STRING, Kind.STRING),
+        (True, Kind.BOOLEAN),
+        (False, Kind.BOOLEAN),
+        (0, Kind.INTEGER),
+        (-(2**63), Kind.INTEGER),
+        (2**63 - 1, Kind.INTEGER),
+        (1.5, Kind.DECIMAL),
+        (-0.0, Kind.DECIMAL),
+        (5e-324, Kind.DECIMAL),
+        ("", Kind.STRING),
+        ("été 😀", Kind.STRING),
+        ("\0", Kind.STRING),
+        ("x" * LONGEST_STRING, Kind.STRING),
     ],
-)  # fmt: skip
+)
 def test_booleans_integers_decimals_and_strings_are_carried(value: Value, kind: Kind) -> None:
     assert kind_of("a", value) is kind
     assert schema_of({"a": value}) == Schema(("a",), (kind,))

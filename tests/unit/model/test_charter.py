@@ -44,9 +44,13 @@ def told(made: Charter) -> list[SharedFact]:
 
 def test_a_charter_says_what_its_facts_mean() -> None:
     made = charter(
-        topic(1, is_open=True), member(1, "r1", "node-1"), member(1, "r2", ""), grant(2, "publisher", "shop", "alice"),
-        grant(2, "subscriber", "shop", ""), grant(2, "subscriber", "a/b", "bob"),
-    )  # fmt: skip
+        topic(1, is_open=True),
+        member(1, "r1", "node-1"),
+        member(1, "r2", ""),
+        grant(2, "publisher", "shop", "alice"),
+        grant(2, "subscriber", "shop", ""),
+        grant(2, "subscriber", "a/b", "bob"),
+    )
     assert (made.owner, made.open, made.is_live) == ("olga", True, True)
     assert made.members == {"r1": "node-1", "r2": ""}
     assert made.publishers == {"shop": "alice"}
@@ -90,8 +94,11 @@ def test_order_repetition_and_detours_make_no_difference(facts: list[SharedFact]
     assert told(one) == told(other)
     assert one.digest == other.digest
     assert (one.owner, one.members, one.publishers, one.is_live) == (
-        other.owner, other.members, other.publishers, other.is_live,
-    )  # fmt: skip
+        other.owner,
+        other.members,
+        other.publishers,
+        other.is_live,
+    )
     assert charter(*one.facts()).digest == one.digest
 
 
@@ -121,7 +128,7 @@ def test_charters_that_differ_have_other_digests(some: list[SharedFact], others:
         ("t", ("topical", 1, "r1", b"")),
     ],
 )
-def test_what_cannot_be_is_refused(name: str, fact: SharedFact) -> None:
+def test_facts_that_cannot_be_are_refused(name: str, fact: SharedFact) -> None:
     with pytest.raises(FrameError):
         check_facts(name, [topic(1), fact])
 

@@ -25,9 +25,20 @@ OWN = {"topic", "publisher", "incarnation", "catenation", "repository", "sequenc
 
 def stored(first: int, last: int, start: int, body: bytes = b"{}", at: int = 7) -> Trace:
     return Trace(
-        kind=TraceKind.STORED, at=at, about="t", source_id=1 << 63, life=3, first=first, last=last,
-        count=last - first + 1, keeper="r", start=start, end=start + last - first, size=10, body=body,
-    )  # fmt: skip
+        kind=TraceKind.STORED,
+        at=at,
+        about="t",
+        source_id=1 << 63,
+        life=3,
+        first=first,
+        last=last,
+        count=last - first + 1,
+        keeper="r",
+        start=start,
+        end=start + last - first,
+        size=10,
+        body=body,
+    )
 
 
 def test_what_goes_on_is_one_trace() -> None:
@@ -107,5 +118,9 @@ def test_a_body_that_is_too_large_is_left_out() -> None:
 
 def test_ids_fit_into_attributes() -> None:
     assert [signed(number) for number in (0, 1, (1 << 63) - 1, 1 << 63, (1 << 64) - 1)] == [
-        0, 1, (1 << 63) - 1, -(1 << 63), -1,
-    ]  # fmt: skip
+        0,
+        1,
+        (1 << 63) - 1,
+        -(1 << 63),
+        -1,
+    ]

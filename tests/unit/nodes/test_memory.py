@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 
-from stentor.cli.process import ALLOCATOR
+from stentor.cli.running.process import ALLOCATOR
 
 PROGRAM = """
 import gc

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from stentor.machine import Commit, Effect, Input, Open, Opened, Scan, Started
+from stentor.machine import CloseLedger, Commit, Effect, Input, Open, Opened, Scan, Started
 from stentor.model.record import Entry, Fact, LedgerContents
 from stentor.runtime.driver import Driver
 from stentor.runtime.ledgers import LedgerThreads
@@ -47,6 +47,9 @@ class OneLedger:
     def open(self, topic: str) -> SlowLedger:  # noqa: ARG002
         return self.ledger
 
+    def topics(self) -> list[str]:
+        return []
+
     def discard(self, topic: str) -> None: ...
 
 
@@ -55,40 +58,65 @@ def raise_it(error: Exception) -> None:
 
 
 def test_what_is_asked_for_while_they_close_is_done() -> None:
-    cabinet = OneLedger()
+    ledger_store = OneLedger()
 
     async def run() -> None:
-        ledgers = LedgerThreads(cabinet, lambda _: _ask_again(ledgers, cabinet), raise_it)  # type: ignore[arg-type]
+        ledgers = LedgerThreads(ledger_store, lambda _: _ask_again(ledgers, ledger_store), raise_it)  # type: ignore[arg-type]
         ledgers.perform(Open("t"))
         await ledgers.close()
 
     asyncio.run(run())
-    assert cabinet.ledger.commits == [str(number) for number in range(20)]
-    assert cabinet.ledger.closed
+    assert ledger_store.ledger.commits == [str(number) for number in range(20)]
+    assert ledger_store.ledger.closed
 
 
 def test_nothing_is_measured_after_the_end(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     monkeypatch.setattr("stentor.runtime.ledgers._MEASURE_AFTER", 0.01)
-    cabinet = OneLedger()
+    ledger_store = OneLedger()
     closing = False
 
     async def run() -> None:
         nonlocal closing
         ledgers = LedgerThreads(
-            cabinet,  # type: ignore[arg-type]
-            lambda _: _ask_again(ledgers, cabinet) if closing else None,
+            ledger_store,  # type: ignore[arg-type]
+            lambda _: _ask_again(ledgers, ledger_store) if closing else None,
             raise_it,
         )
         ledgers.perform(Open("t"))
-        await asyncio.to_thread(cabinet.ledger.measuring.wait)
+        await asyncio.to_thread(ledger_store.ledger.measuring.wait)
         closing = True
-        asyncio.get_running_loop().call_later(0.01, cabinet.ledger.released.set)
+        asyncio.get_running_loop().call_later(0.01, ledger_store.ledger.released.set)
         await ledgers.close()
         await asyncio.sleep(0.03)
 
     asyncio.run(run())
-    assert len(cabinet.ledger.commits) >= 20
+    assert len(ledger_store.ledger.commits) >= 20
     assert not caplog.records
+
+
+def test_memory_is_given_back_once_for_all_ledgers_that_were_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stentor.runtime.ledgers._MEASURE_AFTER", 0.01)
+    monkeypatch.setattr("stentor.runtime.ledgers._GIVE_BACK_AFTER", 0.1)
+    trimmed: list[int] = []
+    is_trimmed = threading.Event()
+
+    def trim(pad: int) -> None:
+        trimmed.append(pad)
+        is_trimmed.set()
+
+    monkeypatch.setattr("stentor.runtime.memory._trim", trim)
+
+    async def run() -> None:
+        ledgers = LedgerThreads(OneLedger(), lambda _: None, raise_it)  # type: ignore[arg-type]
+        for topic in ("a", "b", "c"):
+            ledgers.perform(Open(topic))
+            ledgers.perform(CloseLedger(topic))
+        await asyncio.to_thread(is_trimmed.wait)
+        ledgers.perform(Open("d"))
+        await ledgers.close()
+
+    asyncio.run(run())
+    assert trimmed == [0], "once, and nobody closed any since"
 
 
 class BusyLedger(SlowLedger):
@@ -103,11 +131,11 @@ class BusyLedger(SlowLedger):
 
 
 def test_a_commit_waits_for_no_more_than_one_of_those_who_read() -> None:
-    cabinet = OneLedger()
-    cabinet.ledger = ledger = BusyLedger()
+    ledger_store = OneLedger()
+    ledger_store.ledger = ledger = BusyLedger()
 
     async def run() -> None:
-        ledgers = LedgerThreads(cabinet, lambda _: None, raise_it)  # type: ignore[arg-type]
+        ledgers = LedgerThreads(ledger_store, lambda _: None, raise_it)  # type: ignore[arg-type]
         ledgers.perform(Open("t"))
         ledgers.perform(Scan("t", 1, 1, 0, 0))
         await asyncio.to_thread(ledger.measuring.wait)
@@ -136,19 +164,19 @@ class BrokenLedger(SlowLedger):
 
 
 def test_what_must_not_happen_in_a_thread_ends_the_node_and_says_why() -> None:
-    cabinet = OneLedger()
-    cabinet.ledger = BrokenLedger()
+    ledger_store = OneLedger()
+    ledger_store.ledger = BrokenLedger()
     errors: list[str] = []
 
     async def run() -> str:
-        driver = Driver(Quiet(), cabinet=cabinet, log=Log(errors))  # type: ignore[arg-type]
+        driver = Driver(Quiet(), ledger_store=ledger_store, log=Log(errors))  # type: ignore[arg-type]
         driver.start()
         reason = await asyncio.wait_for(driver.stopped, 30)
         await asyncio.wait_for(driver.close(), 30)
         return reason
 
     assert asyncio.run(run()).startswith("internal error: AssertionError: this ledger is broken")
-    assert cabinet.ledger.closed
+    assert ledger_store.ledger.closed
     assert len(errors) == 1
     assert "in commit" in errors[0]
 
@@ -161,7 +189,7 @@ class Log(Logger):
         self._errors.append(f"{level} {what} {details}")
 
 
-def _ask_again(ledgers: LedgerThreads, cabinet: OneLedger) -> None:
-    number = len(cabinet.ledger.commits)
+def _ask_again(ledgers: LedgerThreads, ledger_store: OneLedger) -> None:
+    number = len(ledger_store.ledger.commits)
     if number < 20:
         ledgers.perform(Commit("t", number + 1, [Fact(str(number), b"")]))

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from stentor.cli import certs
 from stentor.model.errors import ConfigError, InvalidInput, Refused
-from stentor.runtime.tls import Authority, Credentials, client_context, principal_of, server_context
+from stentor.runtime.tls import Authority, CertificateFiles, client_context, principal_of, server_context
 
 NOW = datetime.now(UTC)
 YEAR = timedelta(days=365)
@@ -37,7 +37,7 @@ def alice(authority: Authority, tmp_path: Path) -> Path:
     return saved(authority.issue_client("alice", valid=YEAR, now=NOW), tmp_path / "alice")
 
 
-def saved(credentials: Credentials, directory: Path) -> Path:
+def saved(credentials: CertificateFiles, directory: Path) -> Path:
     credentials.save(directory)
     return directory
 
@@ -128,7 +128,7 @@ def test_older_versions_of_tls_are_refused(node: Path, alice: Path) -> None:
     assert refused(server_context(node), old)
 
 
-def test_principals() -> None:
+def test_a_certificates_common_name_is_the_principal() -> None:
     assert principal_of({"subject": ((("countryName", "DE"),), (("commonName", "alice"),))}) == "alice"
     for stranger in (None, {}, {"subject": ((("commonName", "a"),), (("commonName", "b"),))}):
         with pytest.raises(Refused, match="certificate with one common name"):
@@ -194,7 +194,7 @@ def run(*words: str | Path) -> tuple[int, str, str]:
     return result.exit_code, result.stdout, result.stderr
 
 
-def test_everything_in_one_step(tmp_path: Path) -> None:
+def test_certs_init_makes_all_certificates_in_one_step(tmp_path: Path) -> None:
     made = tmp_path / "certs"
     hosts, clients = ("--host", "10.0.0.1", "--host", "b.example.org"), ("--client", "alice", "--client", "bob")
     code, told, _ = run("init", made, *hosts, *clients)
@@ -211,7 +211,7 @@ def test_everything_in_one_step(tmp_path: Path) -> None:
         assert seen == ["bob"]
 
 
-def test_step_by_step(tmp_path: Path) -> None:
+def test_certificates_can_be_made_step_by_step(tmp_path: Path) -> None:
     assert run("authority", tmp_path)[0] == 0
     assert run("node", "campus/b1", "--host", "b1.example.org", "--directory", tmp_path, "--days", "9")[0] == 0
     assert run("client", "alice@example.org", "--directory", tmp_path)[0] == 0

@@ -55,10 +55,12 @@ def home(tmp_path: Path) -> Path:
         (["--scope", "/"], ["stentor:scope/"]),
         (["--repository", "r1"], ["stentor:repository/r1"]),
         (["--repository", "/", "--scope", "campus"], ["stentor:scope/campus", "stentor:repository/"]),
-        (["--scope", "a/b", "--scope", "c", "--repository", "r1", "--repository", "r2"],
-         ["stentor:scope/a/b", "stentor:scope/c", "stentor:repository/r1", "stentor:repository/r2"]),
+        (
+            ["--scope", "a/b", "--scope", "c", "--repository", "r1", "--repository", "r2"],
+            ["stentor:scope/a/b", "stentor:scope/c", "stentor:repository/r1", "stentor:repository/r2"],
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_nodes_certificate_names_its_places(home: Path, options: list[str], places: list[str]) -> None:
     make("node", "campus/library/b1", "-d", str(home), *options)
     assert uris(home / "nodes/campus/library/b1") == places
@@ -68,9 +70,18 @@ def test_the_certificate_for_this_machine_is_good_for_every_place(home: Path) ->
     assert uris(home / "node") == ["stentor:scope/", "stentor:repository/"]
 
 
-@pytest.mark.parametrize("options", [["--scope", ""], ["--scope", "/campus"], ["--scope", "campus/"],
-                                     ["--scope", "a/../b"], ["--repository", ""], ["--repository", "a/b"],
-                                     ["--repository", "r 1"]])  # fmt: skip
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--scope", ""],
+        ["--scope", "/campus"],
+        ["--scope", "campus/"],
+        ["--scope", "a/../b"],
+        ["--repository", ""],
+        ["--repository", "a/b"],
+        ["--repository", "r 1"],
+    ],
+)
 def test_places_that_cannot_be_are_not_named(home: Path, options: list[str]) -> None:
     refused("node", "campus/b1", "-d", str(home), *options)
     assert not (home / "nodes").exists()

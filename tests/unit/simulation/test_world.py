@@ -136,9 +136,12 @@ def test_reports_are_counted_and_effects_for_the_application_reach_it() -> None:
 @pytest.mark.parametrize("seed", range(8))
 def test_what_was_appended_survives_power_cuts_and_failing_disks(seed: int) -> None:
     faults = Faults(
-        until=5 * SECOND, crashes=4.0, power_cuts=0.7, mean_downtime=SECOND // 5,
+        until=5 * SECOND,
+        crashes=4.0,
+        power_cuts=0.7,
+        mean_downtime=SECOND // 5,
         disk=DiskFaults(sync_error=0.002, full=0.001),
-    )  # fmt: skip
+    )
     world = World(seed, faults)
     durable: list[int] = [0]
     machines: list[Counter] = []

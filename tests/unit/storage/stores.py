@@ -100,8 +100,11 @@ class PostgresqlStore:
         place = len(record.frame) // 2
         self.change(
             f"UPDATE records SET frame = set_byte(frame, %s, %s) WHERE {ours} AND sequence = %s",
-            place, record.frame[place] ^ 4, self.repository, record.line.sequence,
-        )  # fmt: skip
+            place,
+            record.frame[place] ^ 4,
+            self.repository,
+            record.line.sequence,
+        )
 
 
 STORES = ("segments", "simulated-segments", "sqlite", "summed-up-sqlite", "postgresql")

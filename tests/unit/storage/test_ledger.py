@@ -294,8 +294,10 @@ def test_the_disk_does_not_fill_up_under_a_steady_load(store: Store, ledger: Led
     ledger, contents = reopened(store, ledger)
     assert [line.sequence for line in contents.lines] == list(range(371, 400))
     assert contents.facts == {
-        "registration": registration.value, "sync:a": b"399", **{f"guest:{number}": b"x" for number in range(395, 400)}
-    }  # fmt: skip
+        "registration": registration.value,
+        "sync:a": b"399",
+        **{f"guest:{number}": b"x" for number in range(395, 400)},
+    }
     assert [row.line.sequence for row in contents.rows] == list(range(371, 400))
     assert [record.line.sequence for record in ledger.scan(0, EVERYTHING).records] == list(range(371, 400))
     ledger.close()

@@ -11,9 +11,28 @@ from stentor.storage.ledger_store import file_name, find_ledger_store, open_ledg
 pytestmark = pytest.mark.req("RD-23")
 
 TOPICS = [
-    "a", "a/b", "a%2fb", "A", "a.sqlite", "a.segments", ".", "..", "../../etc/passwd", "a b\n\t\"'*?:\\", "+", "~", "%",
-    "$bundle/x", "ü/é", "x" * 120, "x" * 121, "x" * 120 + "+", "/" * 1024, "x" * 1024, "\r\n" * 100,
-]  # fmt: skip
+    "a",
+    "a/b",
+    "a%2fb",
+    "A",
+    "a.sqlite",
+    "a.segments",
+    ".",
+    "..",
+    "../../etc/passwd",
+    "a b\n\t\"'*?:\\",
+    "+",
+    "~",
+    "%",
+    "$bundle/x",
+    "ü/é",
+    "x" * 120,
+    "x" * 121,
+    "x" * 120 + "+",
+    "/" * 1024,
+    "x" * 1024,
+    "\r\n" * 100,
+]
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "segments"])

@@ -247,11 +247,11 @@ def test_ledgers_of_one_database_do_not_meet(database: Database) -> None:
             assert list(ledger.load().lines) == []
             ledger.commit([events(1), Fact("topic", topic.encode()), Row("near", events(1).line)])
             ledger.close()
-    shelf = find_ledger_store(database.url, one)
-    assert shelf.topics() == sorted(topics)
-    shelf.discard("a")
-    shelf.discard("a")
-    assert shelf.topics() == sorted(topics)[:1] + sorted(topics)[2:]
+    ledger_store = find_ledger_store(database.url, one)
+    assert ledger_store.topics() == sorted(topics)
+    ledger_store.discard("a")
+    ledger_store.discard("a")
+    assert ledger_store.topics() == sorted(topics)[:1] + sorted(topics)[2:]
     ledger = open_ledger(database.url, one, "a/b")
     assert ledger.load().facts == {"topic": b"a/b"}
     ledger.collect(1)

@@ -106,13 +106,16 @@ class Model:
 
     def accepts(self, found: "Model") -> bool:
         """Is it this? What was forgotten may have come back, as it was."""
-        return (found.facts, found.next) == (self.facts, self.next) and all(
-            there == wanted or (there is not None and wanted is None and sequence <= self.floor)
-            for sequence in self.records.keys() | found.records.keys()
-            for there, wanted in [(found.records.get(sequence), self._live(sequence))]
-        ) and {key: row for key, row in found.rows.items() if row.line.last > self.floor} == {
-            key: row for key, row in self.rows.items() if row.line.last > self.floor
-        }  # fmt: skip
+        return (
+            (found.facts, found.next) == (self.facts, self.next)
+            and all(
+                there == wanted or (there is not None and wanted is None and sequence <= self.floor)
+                for sequence in self.records.keys() | found.records.keys()
+                for there, wanted in [(found.records.get(sequence), self._live(sequence))]
+            )
+            and {key: row for key, row in found.rows.items() if row.line.last > self.floor}
+            == {key: row for key, row in self.rows.items() if row.line.last > self.floor}
+        )
 
     def _live(self, sequence: int) -> Record | None:
         record = self.records.get(sequence)

@@ -24,9 +24,11 @@ ROOT = Path(__file__).parents[3]
 def writer(where: str, count: int, *wrapper: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [*wrapper, sys.executable, "-m", "tests.unit.storage.writer", where, str(count)],
-        cwd=ROOT, stdout=subprocess.PIPE, text=True,
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "src")])},
-    )  # fmt: skip
+    )
 
 
 def check(where: str, acknowledged: int, attempted: int) -> None:

@@ -49,10 +49,21 @@ def test_calls_before_it_is_open_or_after_it_was_closed_are_refused(store: Sqlit
 @pytest.mark.parametrize(
     "change",
     [
-        "length = 3", "kind = 1", "kind = 9", "publisher = publisher + 1", "incarnation = 0", "first = 4", "digest = 1",
-        "time = time - 1", "label = 0", "length = 'x'", "digest = NULL", "length = 1000", "length = -5",
+        "length = 3",
+        "kind = 1",
+        "kind = 9",
+        "publisher = publisher + 1",
+        "incarnation = 0",
+        "first = 4",
+        "digest = 1",
+        "time = time - 1",
+        "label = 0",
+        "length = 'x'",
+        "digest = NULL",
+        "length = 1000",
+        "length = -5",
     ],
-)  # fmt: skip
+)
 def test_a_record_that_nobody_knows_any_more_keeps_its_place_and_no_more(store: SqliteStore, change: str) -> None:
     ledger = filled(store)
     ledger.close()

@@ -83,7 +83,7 @@ def test_summaries_do_not_hide_that_a_row_is_gone(tmp_path: Path) -> None:
     assert reopened(store) == [line for line in lines if line.sequence != 6]
 
 
-def test_one_that_is_forgotten_in_part_tells_the_rest(tmp_path: Path) -> None:
+def test_a_summary_whose_records_are_partly_deleted_tells_the_rest(tmp_path: Path) -> None:
     store, lines = filled(tmp_path)
     ledger = store.open()
     ledger.load()
@@ -99,7 +99,7 @@ def test_one_that_is_forgotten_in_part_tells_the_rest(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_whatever_happens_they_tell_what_the_records_tell(tmp_path: Path, seed: int) -> None:
+def test_summaries_always_tell_what_the_records_tell(tmp_path: Path, seed: int) -> None:
     random = Random(seed)
     (tmp_path / "plain").mkdir()
     stores = [SqliteStore(tmp_path, chapter=random.randrange(1, 6)), SqliteStore(tmp_path / "plain")]

@@ -39,10 +39,13 @@ class Batch(NamedTuple):
     def rows(self) -> list[dict[str, Value]]:
         """Each event's attributes, said in the plainest way."""
         return [
-            {name: normal(value) for name, column in zip(self.schema.names, self.columns, strict=True)
-             if (value := column[index]) is not None}
+            {
+                name: normal(value)
+                for name, column in zip(self.schema.names, self.columns, strict=True)
+                if (value := column[index]) is not None
+            }
             for index in range(len(self.bodies))
-        ]  # fmt: skip
+        ]
 
     def encode(self) -> bytes:
         return block.encode(self.origin, self.schema, self.columns, self.bodies)
@@ -180,12 +183,28 @@ def test_the_format_on_the_wire_and_in_logs_never_changes() -> None:
     schema = Schema(("n", "who"), (Kind.INTEGER, Kind.STRING))
     frame = block.encode(ORIGIN, schema, [[1, None], ["é", ""]], [b"ab", b""])
     assert frame.hex() == (
-        "6d000000" "01010000" "4a376ce557315d28" "5cf0f22259cad34f" "e1c8f6b1e64e05b7"
-        "0200" "070000000000" "2a00000000000000" "00002a36fe9c9717" "23000000" "f0319452"
-        "0001" "0100000000000000" "0000000000000000"
-        "01" "0200" "00000100" "0200000002000000" "c3a9"
-        "0200000000000000" "6162"
-    )  # fmt: skip
+        "6d000000"
+        "01010000"
+        "4a376ce557315d28"
+        "5cf0f22259cad34f"
+        "e1c8f6b1e64e05b7"
+        "0200"
+        "070000000000"
+        "2a00000000000000"
+        "00002a36fe9c9717"
+        "23000000"
+        "f0319452"
+        "0001"
+        "0100000000000000"
+        "0000000000000000"
+        "01"
+        "0200"
+        "00000100"
+        "0200000002000000"
+        "c3a9"
+        "0200000000000000"
+        "6162"
+    )
 
 
 @pytest.mark.parametrize("size", [0, 1, 1 << 20])

@@ -39,9 +39,9 @@ def drawn(random: Random, schema: Schema, count: int, first: int) -> bytes:
 
 def bound(random: Random, schema: Schema, sizes: list[int]) -> BlockView:
     firsts = [1 + sum(sizes[:index]) for index in range(len(sizes))]
-    return BlockView([
-        Block(drawn(random, schema, size, first), schema) for size, first in zip(sizes, firsts, strict=True)
-    ])  # fmt: skip
+    return BlockView(
+        [Block(drawn(random, schema, size, first), schema) for size, first in zip(sizes, firsts, strict=True)]
+    )
 
 
 sizes = st.lists(st.integers(1, 30), min_size=1, max_size=6) | st.lists(st.just(1), min_size=1, max_size=6)
@@ -114,8 +114,11 @@ def test_parts_of_different_publishers_stay_apart_and_in_order() -> None:
         blocks.append(Block(block.encode(origin, NUMBERS, [[1, 2]], [random.randbytes(3)] * 2), NUMBERS))
     picked = list(BlockView(blocks).pick(np.array([True, False] * 4)))
     assert [(Block(frame, NUMBERS).publisher, Block(frame, NUMBERS).catenation) for frame, _ in picked] == [
-        (1, 1), (2, 1), (1, 5), (1, 3),
-    ]  # fmt: skip
+        (1, 1),
+        (2, 1),
+        (1, 5),
+        (1, 3),
+    ]
 
 
 def test_frames_are_bound_together_as_long_as_their_schema_stays_the_same() -> None:

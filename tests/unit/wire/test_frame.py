@@ -334,8 +334,8 @@ def test_another_version_is_told_apart_from_another_protocol() -> None:
         (b"POST /x HTTP/1.1", "a web client"),
         (b"HTTP/1.1 400 Bad", "a web server"),
         (b"PRI * HTTP/2.0", "an HTTP/2 client"),
-        (b"INFO {\"server_id", "a NATS server"),
-        (b"CONNECT {\"verb", "a NATS client"),
+        (b'INFO {"server_id', "a NATS server"),
+        (b'CONNECT {"verb', "a NATS client"),
         (b"\x10\x10\x00\x04MQTT\x04", "an MQTT client"),
         (b"\x16\x03\x01\x02\x00\x01", "a TLS peer"),
         (b"\x15\x03\x01\x00\x02\x02", "a TLS server"),
@@ -344,7 +344,7 @@ def test_another_version_is_told_apart_from_another_protocol() -> None:
         (b"*1\r\n$4\r\nPING\r\n", "a Redis client"),
         (b"-ERR unknown command", "a Redis or NATS server"),
     ],
-)  # fmt: skip
+)
 def test_a_peer_of_another_protocol_is_named(first: bytes, name: str) -> None:
     with pytest.raises(FrameError, match=f"not a Stentor node: it looks like {re.escape(name)}") as caught:
         check_preamble(first[:8])

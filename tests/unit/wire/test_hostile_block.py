@@ -23,8 +23,11 @@ LATER = Origin(TopicId(1), PublisherId(2), Incarnation(3), CatenationNumber(LAST
 ALL_KINDS = Schema(("yes", "n", "price", "who"), (Kind.BOOLEAN, Kind.INTEGER, Kind.DECIMAL, Kind.STRING))
 TEXTS = Schema(("who",), (Kind.STRING,))
 COLUMNS: list[list[Value | None]] = [
-    [True, None, False, True], [1, 2, None, 4], [0.5, None, 1.5, 2.0], ["a", "été", None, "a"],
-]  # fmt: skip
+    [True, None, False, True],
+    [1, 2, None, 4],
+    [0.5, None, 1.5, 2.0],
+    ["a", "été", None, "a"],
+]
 
 
 def sealed(frame: bytes | bytearray) -> bytes:
@@ -113,9 +116,12 @@ def test_a_mutated_block_with_a_right_checksum_is_survived(
 
 @settings(deadline=None, max_examples=100)
 @given(
-    st.integers(0, 3), st.integers(0, 65535), st.integers(0, 2**32 - 1), st.binary(max_size=200),
+    st.integers(0, 3),
+    st.integers(0, 65535),
+    st.integers(0, 2**32 - 1),
+    st.binary(max_size=200),
     st.lists(st.sampled_from(Kind), max_size=3),
-)  # fmt: skip
+)
 def test_any_bytes_behind_a_header_are_survived(
     flags: int, count: int, columns_length: int, payload: bytes, kinds: list[Kind]
 ) -> None:
@@ -242,10 +248,13 @@ def test_numbers_that_do_not_grow_are_refused_or_harmless() -> None:
 
 @settings(deadline=None, max_examples=100)
 @given(
-    st.lists(st.tuples(st.integers(1, 5), st.integers(0, 2**64 - 1), st.sampled_from(range(8)), st.binary(max_size=60)),
-             min_size=2, max_size=4),
+    st.lists(
+        st.tuples(st.integers(1, 5), st.integers(0, 2**64 - 1), st.sampled_from(range(8)), st.binary(max_size=60)),
+        min_size=2,
+        max_size=4,
+    ),
     st.integers(0, 2**32 - 1),
-)  # fmt: skip
+)
 def test_several_hostile_blocks_in_a_row_are_survived(plan: list[tuple[int, int, int, bytes]], seed: int) -> None:
     for schema, width in ((EMPTY_SCHEMA, 0), (Schema(("n",), (Kind.INTEGER,)), 9)):
         blocks = []

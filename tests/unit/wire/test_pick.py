@@ -227,7 +227,7 @@ def run(count: int, size: int, blocks: int, schema: Schema = PRICES, number: int
 @pytest.mark.parametrize("schema", [PRICES, NUMBERS, EMPTY_SCHEMA])
 @pytest.mark.parametrize("count", [1, 32, 100])
 @pytest.mark.parametrize("size", [0, 16, 256])
-def test_a_publisher_that_fills_its_batches_sends_stretches(schema: Schema, count: int, size: int) -> None:
+def test_a_publisher_that_fills_its_batches_sends_uniform_runs(schema: Schema, count: int, size: int) -> None:
     frames = run(count, size, 10, schema)
     data = b"".join(frames)
     stretch = find_uniform_run(data, 0, len(data), schema)
@@ -253,7 +253,7 @@ def test_a_publisher_that_fills_its_batches_sends_stretches(schema: Schema, coun
     ],
 )
 @pytest.mark.parametrize("position", [0, 2, 3])
-def test_a_block_that_is_different_makes_no_stretch(other: Plan, position: int) -> None:
+def test_a_block_that_is_laid_out_differently_makes_no_uniform_run(other: Plan, position: int) -> None:
     plans = [Plan(32, 16)] * 3
     frames = made([*plans[:position], other, *plans[position:]], PRICES, Random(1))
     data = b"".join(frames)
@@ -263,13 +263,13 @@ def test_a_block_that_is_different_makes_no_stretch(other: Plan, position: int) 
         check(picked, rows, frames, PRICES)
 
 
-def test_strings_make_no_stretch() -> None:
+def test_blocks_with_strings_make_no_uniform_run() -> None:
     frames = made([Plan(3, 16)] * 3, Schema(("who",), (Kind.STRING,)), Random(1))
     data = b"".join(frames)
     assert find_uniform_run(data, 0, len(data), Schema(("who",), (Kind.STRING,))) is None
 
 
-def test_contiguous_blocks_of_a_stretch_become_one_frame() -> None:
+def test_contiguous_blocks_of_a_uniform_run_become_one_frame() -> None:
     frames = run(32, 16, 8)
     data = b"".join(frames)
     (view,) = block_views(data, 0, len(data), SCHEMAS)
@@ -307,9 +307,10 @@ def test_numbers_at_the_end_of_their_range_do_not_wrap() -> None:
             check(picked, rows, frames, PRICES)
 
 
-def test_frames_of_empty_events_make_sheaves_of_a_bounded_size() -> None:
-    frame = block.encode(Origin(TopicId(1), PublisherId(2), Incarnation(3), CatenationNumber(1), 0), EMPTY_SCHEMA, (),
-                         [b""] * 60_000)  # fmt: skip
+def test_frames_of_empty_events_make_block_views_of_a_bounded_size() -> None:
+    frame = block.encode(
+        Origin(TopicId(1), PublisherId(2), Incarnation(3), CatenationNumber(1), 0), EMPTY_SCHEMA, (), [b""] * 60_000
+    )
     data = frame * 10
     found = list(block_views(data, 0, len(data), SCHEMAS))
     assert sum(view.count for view in found) == 600_000
@@ -346,7 +347,7 @@ def test_a_hostile_run_with_right_checksums_is_survived(
         pass
 
 
-def test_several_picks_of_one_sheaf_do_not_disturb_each_other() -> None:
+def test_several_picks_of_one_block_view_do_not_disturb_each_other() -> None:
     frames = run(32, 16, 6)
     data = b"".join(frames)
     (view,) = block_views(data, 0, len(data), SCHEMAS)

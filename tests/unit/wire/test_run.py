@@ -71,9 +71,10 @@ def expected(frames: list[bytes]) -> tuple[list[Run], int]:
 
 @settings(deadline=None, max_examples=100)
 @given(
-    st.lists(event_frames | event_frames | control_frames | unknown_frames, max_size=12), st.integers(0, 40),
+    st.lists(event_frames | event_frames | control_frames | unknown_frames, max_size=12),
+    st.integers(0, 40),
     st.binary(max_size=5),
-)  # fmt: skip
+)
 def test_neighbours_of_one_route_are_one_run_up_to_the_first_frame_that_needs_a_look(
     frames: list[bytes], missing: int, before: bytes
 ) -> None:
@@ -96,7 +97,7 @@ def test_a_run_ends_where_the_route_changes_and_not_where_the_topic_does() -> No
     assert position == len(data)
 
 
-def test_nothing_is_no_run() -> None:
+def test_an_empty_chunk_has_no_run() -> None:
     assert split(b"", 0, FLOWS) == ([], 0)
     assert split(events(5), 0, FLOWS) == ([], 0)
     assert split(events(1)[:-1], 0, FLOWS) == ([], 0)

@@ -131,12 +131,17 @@ class LocalBundle:
     # ---- those outside
 
     def order(
-        self, name: str, task: TopicTask, *, repositories: tuple[str, ...] = (), role: Role = "publisher",
+        self,
+        name: str,
+        task: TopicTask,
+        *,
+        repositories: tuple[str, ...] = (),
+        role: Role = "publisher",
         client: str = "",
-    ) -> None:  # fmt: skip
+    ) -> None:
         principals = (KEEPER,) * len(repositories)
-        wish = Registration(TOPIC, OWNER, 1, task, "", repositories, 0, role, client, principals=principals)
-        self.tell(name, LetterReceived(publisher_id("", OWNER), [wish], requester=OWNER))
+        registration = Registration(TOPIC, OWNER, 1, task, "", repositories, 0, role, client, principals=principals)
+        self.tell(name, LetterReceived(publisher_id("", OWNER), [registration], requester=OWNER))
 
     def hear(self, name: str, role: Role, client: str, event: ControlEvent) -> None:
         """A client says something to one member."""

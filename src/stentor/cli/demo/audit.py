@@ -14,8 +14,8 @@ Id = tuple[int, int]  # a life of a publisher, and a number in it
 Wants = Callable[[int], bool]  # whether a subscriber wants a row of the trace
 
 
-class Verdict(NamedTuple):
-    """Of one subscriber."""
+class SubscriberVerdict(NamedTuple):
+    """What the audit found of one subscriber."""
 
     expected: int
     delivered: int  # different events
@@ -61,7 +61,9 @@ class Publication:
         return {(life, number) for life, last in self.kept.items() for number in range(1, last + 1)}
 
 
-def judge(publications: Iterable[Publication], readers: Sequence[tuple[Wants, Sequence[Fact]]]) -> list[Verdict]:
+def judge(
+    publications: Iterable[Publication], readers: Sequence[tuple[Wants, Sequence[Fact]]]
+) -> list[SubscriberVerdict]:
     """One verdict for each subscriber."""
     rows: dict[Id, int] = {}
     settled = {(fact.life, fact.number) for _, facts in readers for fact in facts if isinstance(fact, Got)}
@@ -71,16 +73,21 @@ def judge(publications: Iterable[Publication], readers: Sequence[tuple[Wants, Se
     return [_judge(rows, settled, wants, facts) for wants, facts in readers]
 
 
-def _judge(rows: dict[Id, int], settled: set[Id], wants: Wants, facts: Sequence[Fact]) -> Verdict:
+def _judge(rows: dict[Id, int], settled: set[Id], wants: Wants, facts: Sequence[Fact]) -> SubscriberVerdict:
     expected = {each for each in settled if each in rows and wants(rows[each])}
     reading = _Reading(rows, wants)
     for fact in facts:
         reading.take(fact)
     delivered = reading.had
-    return Verdict(
-        len(expected), len(delivered), reading.redelivered, sorted(expected - delivered), reading.duplicated,
-        reading.misplaced, reading.foreign,
-    )  # fmt: skip
+    return SubscriberVerdict(
+        len(expected),
+        len(delivered),
+        reading.redelivered,
+        sorted(expected - delivered),
+        reading.duplicated,
+        reading.misplaced,
+        reading.foreign,
+    )
 
 
 class _Reading:
@@ -101,7 +108,9 @@ class _Reading:
     def take(self, fact: Fact) -> None:
         match fact:
             case Began():
-                self._life, self._now, self._newest = [], set(), {}
+                self._life = []
+                self._now = set()
+                self._newest = {}
             case Done():
                 self._done.update(self._life[: fact.count])
             case Got():

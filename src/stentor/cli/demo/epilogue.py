@@ -31,11 +31,27 @@ class Epilogue:
         if not self.is_possible():
             return
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-c", _COMMAND, "pipeline", "audit", "--at-rest", "--topic", self._topic,
-            "--plot", str(self.picture), "--window", "1 second", "--master", _MASTER, "--url", url,
-            stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+            sys.executable,
+            "-c",
+            _COMMAND,
+            "pipeline",
+            "audit",
+            "--at-rest",
+            "--topic",
+            self._topic,
+            "--plot",
+            str(self.picture),
+            "--window",
+            "1 second",
+            "--master",
+            _MASTER,
+            "--url",
+            url,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
             env={**os.environ, "COLUMNS": str(width)},
-        )  # fmt: skip
+        )
         try:
             said, errors = await process.communicate()
         except asyncio.CancelledError:

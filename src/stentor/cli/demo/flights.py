@@ -24,9 +24,13 @@ class Flight(NamedTuple):
     def attributes(self) -> dict[str, Value]:
         """As it is published; what is not known is not there."""
         known: dict[str, Value] = {
-            "day": self.day, "carrier": self.carrier, "flight": self.number, "origin": self.origin,
-            "dest": self.destination, "distance": self.distance,
-        }  # fmt: skip
+            "day": self.day,
+            "carrier": self.carrier,
+            "flight": self.number,
+            "origin": self.origin,
+            "dest": self.destination,
+            "distance": self.distance,
+        }
         return known if self.delay is None else {**known, "dep_delay": self.delay}
 
 

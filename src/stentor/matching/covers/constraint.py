@@ -1,8 +1,8 @@
-"""Constraint: what a conjunct asks of one attribute, as far as it takes to tell whether one demand implies another.
+"""Attribute constraints: what a conjunct asks of one attribute, to tell whether one constraint implies another.
 
-Few values have a certain text, and few are equal to a constant of IN: where such keys are asked for, the demand is the
-list of those values, and all about it can be tried out. Elsewhere what follows from what is known by the views alone:
-a text that is an integer is the same number as a Decimal, and who knows the beginning of a text knows a shorter one.
+Few values have a certain text, and few are equal to a constant of IN. Where a filter asks for such keys, its constraint
+is the list of those values, and each can be tried. Elsewhere implications follow from the facets alone: a text that is
+an integer is the same number as a Decimal, and whoever knows the beginning of a text knows a shorter one.
 """
 
 from collections.abc import Iterable, Iterator
@@ -24,12 +24,14 @@ Interval = tuple[float, float]
 
 
 class AttributeConstraint:
-    """What the value of an attribute must be like; that it is there goes without saying."""
+    """What a conjunct asks of the value of an attribute, which must be there."""
 
     __slots__ = ("keys", "name", "span", "values")
 
     def __init__(self, name: str, keys: dict[Facet, Keys], span: Range | None = None) -> None:
-        self.name, self.keys, self.span = name, keys, span
+        self.name = name
+        self.keys = keys
+        self.span = span
         self.values: tuple[Value, ...] | None = None  # all that it can be, if they can be listed
         for facet, wanted in keys.items():
             if facet.view in _LISTED:

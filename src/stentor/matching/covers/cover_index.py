@@ -1,9 +1,10 @@
-"""Cover index: filters by what they ask for, to find the few that may cover one, or that one may cover.
+"""The cover index files filters by what they ask for, to find the few that may cover one, or that one may cover.
 
-A filter has a home and haunts. Its home is a key that it demands and a number that it bounds: that of `symbol = 'X' AND
-price > 5` is ('X', price). Its haunts are all places where one that covers it may live: ('X', price), ('X', no number),
-(no key, price) and so on. So who may cover it lives at one of its haunts, and whom it may cover haunts its home. At
-each place they lie in the order of where the number begins: who covers begins no later.
+A filter has one own key and several probe keys. Its own key is a key that it asks for and a number that it bounds: that
+of `symbol = 'X' AND price > 5` is ('X', price). Its probe keys are the own keys of filters that may cover it: ('X',
+price), ('X', no number), (no key, price) and so on. So a filter that covers it has one of its probe keys as own key,
+and the filters that it covers have its own key among their probe keys. Under each key filters are in the order of where
+the number begins: a filter that covers another one begins no later.
 """
 
 from bisect import bisect_left, bisect_right, insort

@@ -21,7 +21,7 @@ Part = dict[str, AttributeConstraint]
 
 
 class Shared(NamedTuple):
-    """A condition that all of the enclosed have, kept as it is written."""
+    """A condition that all enclosed conjuncts have, kept as it is written."""
 
     node: Expression
     parts: list[Part]  # its conjuncts, of which one is satisfied

@@ -1,5 +1,4 @@
-"""Box columns: boxes of members in arrays, all compared at once. No order is kept, so a change costs next to
-nothing."""
+"""Box columns: boxes of members in arrays, all compared at once. No order is kept, so a change costs little."""
 
 from array import array
 from collections.abc import Sequence

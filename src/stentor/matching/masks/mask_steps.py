@@ -1,5 +1,4 @@
-"""Mask steps: a function from numbers to masks that changes only at bounds; who has a range over a number is one
-bisection.
+"""Mask steps: a function from numbers to masks that changes only at bounds. One bisection finds who has a range there.
 
 A mask has a bit for each member. The ranges themselves are kept per member, since after one is removed the others that
 lie over it must show again.

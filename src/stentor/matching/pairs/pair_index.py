@@ -23,9 +23,9 @@ _FEW_EVENTS = 4  # up to which plain values beat arrays
 _FEW_PAIRS = 96  # comparisons up to which a loop beats numpy
 _MOST_PAIRS = 1 << 20  # comparisons made at once
 _FREE = 20_000  # nanoseconds of evaluation in one bucket that are nothing to speak of
-_MANY = 4096  # subscriptions in one bucket from which on each of them costs every event …
-_PER_RANGE = 2  # … so many nanoseconds if its range is compared
-_PER_MEMBER = 10  # … or if it wants every event
+_MANY = 4096  # subscriptions in one bucket from which on each of them costs every event something
+_PER_RANGE = 2  # nanoseconds of that for a subscription whose range is compared
+_PER_MEMBER = 10  # nanoseconds of that for a subscription that wants every event
 
 Events = NDArray[np.intp]
 Subscriptions = NDArray[np.int64]
@@ -119,7 +119,7 @@ class PairIndex:
         self._filters: dict[int, Filter] = {}
         self._divided = 0  # subscriptions of several conjuncts, which an event may find twice
         self.load = NOTHING  # what matching an event costs at most, beyond what is nothing to speak of
-        self.evaluated = 0  # … of that, nanoseconds for evaluating filters, if texts are as long as can be
+        self.evaluated = 0  # nanoseconds of that load for evaluating filters, if texts are as long as can be
 
     def __len__(self) -> int:
         return len(self._filters)

@@ -12,10 +12,10 @@ from stentor.model.filter.syntax import Attribute, Call, Expression, Like, Liter
 
 DEAREST_FILTER = 5_000_000  # nanoseconds for one event with the longest texts
 _NODE = 150  # nanoseconds for each part of a filter
-_ELEMENT = 20  # … for each constant of an IN
-_WILDCARD = 200  # … for each wildcard of a LIKE
-_CALL_PER_CHARACTER = 5  # … for a function, which may read or make a text, for each character
-_TEXT_PER_CHARACTER = 1  # … for a LIKE: a number may have to become a text, and a text is at least looked at
+_ELEMENT = 20  # nanoseconds for each constant of an IN
+_WILDCARD = 200  # nanoseconds for each wildcard of a LIKE
+_CALL_PER_CHARACTER = 5  # nanoseconds for each character of a function, which may read or make a text
+_TEXT_PER_CHARACTER = 1  # nanoseconds for each character of a LIKE: a number may have to become a text
 
 
 class Cost(NamedTuple):

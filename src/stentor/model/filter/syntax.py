@@ -110,18 +110,8 @@ class Call(msgspec.Struct, frozen=True, gc=False):
 
 
 Expression = (
-    Literal
-    | Attribute
-    | Exists
-    | Not
-    | Negation
-    | Logical
-    | Comparison
-    | Arithmetic
-    | Like
-    | Membership
-    | Call
-)  # fmt: skip
+    Literal | Attribute | Exists | Not | Negation | Logical | Comparison | Arithmetic | Like | Membership | Call
+)
 
 
 def children(node: Expression) -> tuple[Expression, ...]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import TypeVar
 
-from stentor.matching.profile_summary import Change, ProfileSummary
+from stentor.matching.profile_summary import ProfileSummary, SummaryChange
 from stentor.model.context import Context
 from stentor.model.errors import FilterError, FrameError, Refusal, TopicError
 from stentor.model.filter import Filter
@@ -65,7 +65,7 @@ class Profiles:
     def unsubscribe(self, pattern: str, where: Filter | None) -> None:
         self._note(0, self._clients.remove(pattern, where))
 
-    def _note(self, level: int, change: Change) -> None:
+    def _note(self, level: int, change: SummaryChange) -> None:
         news = self._news.setdefault(level, {})
         for wants, gained in ((change.added, True), (change.removed, False)):
             for want in wants:

@@ -1,4 +1,7 @@
-"""The book: what was said, stored, promised, handed out and acknowledged in a run, and what must not have been."""
+"""The history of a run of reliable delivery: who said, stored, promised, handed out and acknowledged what.
+
+It checks each of these as it happens: a promise that the disks do not bear out is an anomaly at once.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -10,7 +13,7 @@ from stentor.model.attribute import Value
 from stentor.model.control import RecoveryResponse, RepositoryAck, SequenceRun, StreamRanges
 from stentor.model.epoch import Epoch
 from stentor.model.record import Kind, RecordHeader, StreamId
-from stentor.model.span import Spans
+from stentor.model.span import Span, Spans
 from stentor.protocols.delivery.repository.registry import top_of
 from stentor.protocols.delivery.repository.registry_records import subscription_values
 from stentor.simulation.checkers.stored_times import Key as Key
@@ -24,8 +27,8 @@ _stored = msgspec.msgpack.Decoder(tuple[int, str, bytes])  # of a fact: its vers
 GIVEN_UP = 500 * MILLISECOND  # for at least so long a gap must be waited for
 
 
-class Told(NamedTuple):
-    """An event as its application entrusted it, and when it left."""
+class EntrustedEvent(NamedTuple):
+    """An event as its application published it, and when."""
 
     body: bytes
     attributes: Mapping[str, Value]
@@ -53,14 +56,15 @@ class DiskContents:
     def __init__(self, unit: str = "") -> None:
         self.unit = unit  # that it serves
         self.durable = Numbers()
-        self.stored = Numbers()  # … at any time
-        self.sequences: dict[Key, int] = {}  # … and under which number
+        self.stored = Numbers()  # what it stored at any time
+        self.sequences: dict[Key, int] = {}  # the sequence number of each
         self.skipped = Numbers()  # nobody in the unit that it serves wants them
         self.voided: dict[Key, int] = {}  # since when it does not wait for these any more
         self.facts: dict[str, bytes] = {}
         self.answered: set[str] = set()  # keys of those of which it has said, rightly, that they are registered
         self.progress: dict[str, Numbers] = {}  # what it has noted that subscribers are done with
-        self.noted: dict[str, Numbers] = {}  # … and ever had, also of lives that are closed by now
+        self.noted: dict[str, Numbers] = {}  # what it ever noted, also of lives that are closed by now
+        self.noted_before: dict[str, Numbers] = {}  # the same, of subscribers that unsubscribed since
         self.collected = Numbers()  # forgotten, since everybody had it
         self.doubtful = Numbers()  # of these some may have been damaged
         self.told_damaged = Numbers()  # that its status has shown to be damaged, at any time
@@ -94,6 +98,19 @@ class DiskContents:
                         return (*stream, gap[0])
         return None
 
+    def unsubscribe(self, name: str) -> None:
+        """What it has noted of a subscriber is not about whoever subscribes under this name from now on."""
+        self.progress.pop(name, None)
+        for stream, spans in self.noted.pop(name, Numbers()).items():
+            self.noted_before.setdefault(name, Numbers())[stream].update(spans)
+
+    def has_noted(self, name: str, stream: StreamId, spans: Iterable[Span]) -> bool:
+        """Whether it has written down, at any time, that a subscriber of this name is done with these."""
+        noted = Spans()
+        for each in (self.noted, self.noted_before):
+            noted.update(each.get(name, Numbers())[stream])
+        return all(noted.covers(*span) for span in spans)
+
     def wipe(self) -> None:
         self.durable = Numbers()
         self.doubtful = Numbers()
@@ -125,36 +142,40 @@ class ApplicationRun:
 
 
 class SubscriberHistory:
-    """What is known of one subscriber."""
+    """What one subscriber was given and has acknowledged, over all its lives."""
 
     def __init__(self, name: str, end: str, since: str) -> None:
-        self.name, self.end, self.since = name, end, since
+        self.name = name
+        self.end = end
+        self.since = since
         self.conditions: list[Condition | None] = []  # that it ever had; None is everything
+        self.first_life = 0  # what is registered of earlier ones is about a subscription that it has ended
         self.confirmed = 0  # when it was first steered; 0 is never
         self.has_begun = False  # a repository has written down where it begins
         self.ended = False  # it has no right to anything any more
-        self.unsubscribed = False  # … and was told that nothing is kept for it
+        # It was told that nothing is kept for it, by then written down at these repositories; None is that it was not.
+        self.unsubscribed_at: list[str] | None = None
         self.runs: list[ApplicationRun] = []
-        self.released: dict[Key, int] = {}  # … to any life, and when
+        self.released: dict[Key, int] = {}  # when each event was first released to any of its lives
         self.lost = Numbers()  # that it was told to be lost
         self.acknowledged: dict[Key, None] = {}
         self.synced: dict[Key, None] = {}  # that it was told to be acknowledged, durably
         self.checked = Numbers()  # that any repository believes it is done with
 
-    def may(self, told: Told) -> bool:
+    def may(self, told: EntrustedEvent) -> bool:
         return any(each is None or each.holds(told.attributes) for each in self.conditions)
 
-    def must(self, told: Told) -> bool:
+    def must(self, told: EntrustedEvent) -> bool:
         return all(each is None or each.holds(told.attributes) for each in self.conditions)
 
 
 class DeliveryHistory:
-    """Notes what happens, and complains at once of what can be seen at once."""
+    """Records what happens, and reports an anomaly as soon as one can be seen."""
 
     def __init__(self, anomalies: list[Anomaly], schedule: Schedule) -> None:
         self._anomalies, self._schedule = anomalies, schedule
         self.entrusted: dict[bytes, Mapping[str, Value]] = {}  # by body, which are all different
-        self.published: dict[StreamId, dict[int, Told]] = {}
+        self.published: dict[StreamId, dict[int, EntrustedEvent]] = {}
         self.disks: dict[str, DiskContents] = {}
         self.promises: dict[Key, dict[str, None]] = {}  # to publishers, and who had it
         self.released: dict[Key, dict[str, None]] = {}  # to anybody, and who had it
@@ -180,7 +201,7 @@ class DeliveryHistory:
             number = block.catenation + offset
             known = numbers.get(number)
             if known is None:
-                numbers[number] = Told(body, self.entrusted[body], self._schedule.now)
+                numbers[number] = EntrustedEvent(body, self.entrusted[body], self._schedule.now)
             elif known.body != body:
                 self.accuse("two-bodies", f"{number} is {known.body!r} and {body!r}")
 
@@ -310,9 +331,13 @@ class DeliveryHistory:
         epoch = None if page is None else Epoch.parse(page.since.removeprefix("epoch "))
         if page is None or epoch is None or page.has_begun or self.stored_times.keep:  # what is forgotten is left out
             return
+        record = _stored.decode(value)[2]
+        registered = subscription_values.decode(record) if record else None
+        if registered is None or registered.incarnation < page.first_life:
+            return
         page.has_begun = True
         sequences = self.disks[epoch.repository].sequences
-        for publisher, life, last in subscription_values.decode(_stored.decode(value)[2]).frontier:
+        for publisher, life, last in registered.frontier:
             for key in ((publisher, life, number) for number in range(1, last + 1)):
                 gone = any(disk.collected.has(key) or key in disk.voided for disk in self.disks.values())
                 if sequences.get(key, 0) >= epoch.number and not gone:
@@ -369,7 +394,7 @@ class DeliveryHistory:
             detail = f"{repository} told {page.name} that {key} is done with: {having} know it, of {required}"
             self.accuse("synced-before-durable", detail)
 
-    def _check_sync(self, repository: str, page: SubscriberHistory, key: Key, told: Told) -> None:
+    def _check_sync(self, repository: str, page: SubscriberHistory, key: Key, told: EntrustedEvent) -> None:
         if (not page.confirmed or told.time < page.confirmed) and any(
             disk.collected.has(key) for disk in self.disks.values()
         ):
@@ -391,6 +416,14 @@ class DeliveryHistory:
                 key = run.publisher, run.incarnation, number
                 if done.has(key):
                     self.accuse("duplicate", f"{repository} tells {name} of {key}, and knows that it is done with it")
+
+    def unsubscribe(self, page: SubscriberHistory) -> None:
+        """A subscriber is told that its subscription is ended."""
+        key = f"subscription/{page.name}"
+        written = {name: _stored.decode(disk.facts[key])[2] for name, disk in self.disks.items() if key in disk.facts}
+        page.unsubscribed_at = [name for name, value in written.items() if not value]
+        if written and not page.unsubscribed_at:
+            self.accuse("answered-before-durable", f"{page.name} was told that it has left: {list(written)} know it")
 
     def release(self, name: str, run: ApplicationRun, repository: str, block: Block, redelivered: bool) -> list[Key]:
         """Events are given to an application in this life of it."""

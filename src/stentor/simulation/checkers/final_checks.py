@@ -1,4 +1,4 @@
-"""The verdict: what must be true when all is over, of everyone who is left."""
+"""Final checks: what must be true of everyone who is left when a run of reliable delivery is over."""
 
 from collections.abc import Iterable
 
@@ -8,7 +8,7 @@ from stentor.model.position import Position
 from stentor.protocols.delivery.repository.registry import PublisherRecord
 from stentor.protocols.delivery.repository.storing.streams import Streams
 from stentor.protocols.delivery.steering import life_of
-from stentor.simulation.checkers.delivery_history import Key, SubscriberHistory, Told
+from stentor.simulation.checkers.delivery_history import EntrustedEvent, Key, SubscriberHistory
 from stentor.simulation.delivery.participants import Participants
 from stentor.simulation.delivery.repository import SimRepository
 from stentor.simulation.delivery.subscriber import SimSubscriber
@@ -18,7 +18,7 @@ _DROPPED_WITHIN = SECOND  # after it expired: repositories look for it now and t
 
 
 class FinalChecks:
-    """Looks at the machines as they are, and at the book."""
+    """Compares the machines as they are with the history of the run."""
 
     def __init__(self, participants: Participants) -> None:
         self._participants, self._history = participants, participants.world.history
@@ -137,25 +137,35 @@ class FinalChecks:
         ]
 
     def _kept_in_vain(self) -> list[str]:
-        """Who was told that nothing is kept for it any more, and where something is."""
-        return [
-            f"{repository.short} keeps what {page.name} does not want any more"
+        """Who was told that nothing is kept for it any more, or has no grant, and where something is. With one copy,
+        whoever alone had written down that it left may have died; one that is away may know of a newer grant.
+        """
+        disks = self._history.disks
+        left = [
+            page.name
             for page in self._history.pages.values()
-            for repository in self._participants.serving()
-            if page.unsubscribed and repository.repository and page.name in repository.repository.table.destinations
+            if page.unsubscribed_at == [] or any(not disks[name].dead for name in page.unsubscribed_at or ())
         ]
+        everyone = self._all_members_serve()
+        return [
+            f"{each.short} keeps what {name} does not want any more, or may not have"
+            for each in self._participants.serving()
+            if each.repository is not None and each.repository.registry.created
+            for name in each.repository.table.destinations
+            if name in left or (everyone and not each.repository.registry.admits("subscriber", name))
+        ]
+
+    def _all_members_serve(self) -> bool:
+        members = self._participants.repositories.values()
+        return all(each.serves for each in members if each.member and not each.left)
 
     def _unclosed(self) -> list[str]:
         """Streams that are still there although everyone has forgotten all of them, and their publisher goes on; and
         events of such streams that wait for an order, which nobody sends any more.
         """
-        members = [
-            repository
-            for repository in self._participants.repositories.values()
-            if repository.member and not repository.left
-        ]
-        if self._participants.plan.close_after > SECOND or not all(repository.serves for repository in members):
+        if self._participants.plan.close_after > SECOND or not self._all_members_serve():
             return []  # it is not time yet, or somebody who does not come back may have some of it
+        members = self._participants.serving()
         machines = [repository.repository for repository in members if repository.repository is not None]
         everyone = [machine.log.streams for machine in machines]
         publishers = machines[0].registry.publishers.items() if machines else ()
@@ -195,7 +205,7 @@ class FinalChecks:
         return [f"{depot.short} still has {key}" for key in keys if is_overdue(depot.short, key, _DROPPED_WITHIN)]
 
     def _unread(self) -> list[str]:
-        """What a scholar has not read although it is there."""
+        """What a stored reader has not read although it is there."""
         found: list[str] = []
         for stored_reader in self._participants.stored_readers:
             left = [key for key in self._history.promises if not _has(stored_reader.done, key) and self._is_there(key)]
@@ -209,7 +219,7 @@ class FinalChecks:
         return found
 
     def _is_there(self, key: Key) -> bool:
-        """Whether it can be read; what was collected before a scholar came is not for it."""
+        """Whether it can be read; what was collected before a stored reader came is not for it."""
         disks = [disk for disk in self._history.disks.values() if not disk.unit and disk.keeps(key)]
         return any(disk.durable.has(key) for disk in disks)
 
@@ -228,7 +238,7 @@ class FinalChecks:
         holders = {**self._history.promises.get(key, {}), **self._history.released.get(key, {})}
         return self._history.is_kept(key, holders)
 
-    def _wants(self, page: SubscriberHistory, key: Key, told: Told) -> bool:
+    def _wants(self, page: SubscriberHistory, key: Key, told: EntrustedEvent) -> bool:
         since = self._participants.plan.mail or told.time > page.confirmed > 0
         if not self._participants.plan.keep:
             since = since or page.since == "beginning" or self._is_behind_epoch(page, key)

@@ -1,8 +1,9 @@
-"""What brokers should know of a network: worked out anew, from who is alive and how they are linked, by other means.
+"""The network oracle: what brokers should know of a network, from who is alive and how they are linked.
 
-A scope's brokers that are joined by links inside the scope are a component of it. A unit is whole if those of its
-brokers that meet in a component of the scope around it also meet inside the unit: only then can it be abbreviated to
-one node. Where units are not whole little can be promised, and only that is checked.
+It works that out by other means than brokers do. A scope's brokers that are joined by links inside the scope are a
+component of it. A unit is whole if those of its brokers that meet in a component of the scope around it also meet
+inside the unit: only then can it be abbreviated to one node. Where units are not whole little can be promised, and only
+that is checked.
 """
 
 from collections import defaultdict

@@ -12,7 +12,7 @@ Name = tuple[int, int, int, int]  # publisher, incarnation, topic and catenation
 
 
 class RecordingRelay(Relay[Outbox]):
-    """Put in the place of a broker's relay for one life of it."""
+    """Takes the place of a broker's relay for one life of the broker."""
 
     _anomalies: list[Anomaly]
     _seen: set[Name]

@@ -1,7 +1,7 @@
-"""Whether a client that was told that every broker knows what it wants gets all of that from then on.
+"""The settlement checker: a client that was told that every broker knows its subscription gets all of it from then on.
 
-Whenever somebody is told so, everybody publishes at once, wherever they are. Half a second later it has what it wants
-of that, unless something befell the world meanwhile, or was befalling it: then nothing was promised.
+Whenever a client is told so, every application publishes at once, wherever it is. Half a second later the client must
+have what it wants of that, unless a fault was in force meanwhile: then nothing was promised.
 """
 
 from collections import Counter
@@ -11,8 +11,8 @@ from stentor.machine import SECOND
 from stentor.model.messages import SettlementReport
 from stentor.nodes.broker.broker import Broker
 from stentor.simulation.checkers.delivery_oracle import DeliveryOracle
-from stentor.simulation.clients.application import Application
-from stentor.simulation.clients.client_history import Session, SubscriptionHistory
+from stentor.simulation.clients.application import SimApplication
+from stentor.simulation.clients.client_history import ActivePeriod, SubscriptionHistory
 from stentor.simulation.outcome import Anomaly
 from stentor.simulation.world import World
 
@@ -29,18 +29,20 @@ class SettlementChecker:
         world: World,
         oracle: DeliveryOracle,
         brokers: Callable[[], Mapping[str, Broker]],
-        applications: Sequence[Application],
+        applications: Sequence[SimApplication],
         struck: Counter[str],
     ) -> None:
-        self._world, self._oracle, self._brokers = world, oracle, brokers
+        self._world = world
+        self._oracle = oracle
+        self._brokers = brokers
         self._applications, self._struck = applications, struck
         self.is_peace = False  # long after the last fault nobody may be silent
         self.told = self.held = 0  # how often somebody was told, and how often that could be held against what came
 
     def settled(
-        self, application: Application, wishes: Sequence[SubscriptionHistory], report: SettlementReport
+        self, application: SimApplication, wishes: Sequence[SubscriptionHistory], report: SettlementReport
     ) -> None:
-        """Somebody was told so of these wishes."""
+        """A client was told so of these subscriptions."""
         world = self._world
         self.told += 1
         if report.silent and self.is_peace:
@@ -50,12 +52,12 @@ class SettlementChecker:
             session = application.life.linked[-1]
             world.schedule.after(0, lambda: self._try(application, wishes, session))
 
-    def _try(self, application: Application, wishes: Sequence[SubscriptionHistory], mine: Session) -> None:
+    def _try(self, application: SimApplication, wishes: Sequence[SubscriptionHistory], mine: ActivePeriod) -> None:
         """Let everybody publish, and look later at what came of it."""
         if not self._is_sound():
             return
         before, start, reached = self._picture(), self._world.now, self._reach(application.life.node)
-        sessions: dict[str, Session] = {}
+        sessions: dict[str, ActivePeriod] = {}
         for each in self._applications:
             if each.lives and each.life.active and each.life.linked.open and each.client.room:
                 if each.life.node in reached:
@@ -72,7 +74,7 @@ class SettlementChecker:
 
     def _judge(
         self,
-        application: Application,
+        application: SimApplication,
         wishes: Sequence[SubscriptionHistory],
         bodies: Sequence[bytes],
         publishers: set[str],

@@ -1,5 +1,7 @@
-"""A hearing: whether what a machine traced of a step is what it did in that step, number by number; and whether what is
-kept of a repository's traces, with what it traces when it begins again, is what its ledger knows.
+"""The trace checker: whether a machine traced of each step what it did in that step, number by number.
+
+It also checks that the traces of a repository that are kept, with those that it traces when it begins again, tell what
+its ledger knows.
 """
 
 from collections import Counter

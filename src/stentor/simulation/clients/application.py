@@ -27,7 +27,7 @@ from stentor.nodes.client_api import (
     UnsubscribeRequested,
 )
 from stentor.protocols.delivery.besteffort.subscriber import frames
-from stentor.simulation.checkers.delivery_oracle import Arrival, DeliveryOracle, SubscriptionChecker
+from stentor.simulation.checkers.delivery_oracle import DeliveryOracle, ReceivedEvent, SubscriptionChecker
 from stentor.simulation.clients.client_history import ClientHistory, SubscriptionHistory
 from stentor.simulation.clients.typed_calls import PublishCalled, PublishManyCalled
 from stentor.simulation.clients.workload import TOPICS, draw_attributes, draw_interest
@@ -45,14 +45,14 @@ _SETTLED_WITHIN = (0.5, 5.0, 30.0)  # seconds; the last is longer than anything 
 
 
 class ReadPace(Enum):
-    """How soon it asks for more events."""
+    """How soon an application asks for more events."""
 
     KEEN = "at once"
     SLOW = "after a while"
     NONE = "never"
 
 
-class Application:
+class SimApplication:
     """Its machine is built by `factory` at every start of its host; from `rest` on it does nothing by itself. It roams
     between its `homes`, addresses of brokers, if there are any.
     """
@@ -70,11 +70,15 @@ class Application:
         self.host = host
         self.name = settings.name
         self.lives: list[ClientHistory] = []
-        self.gone: list[SubscriptionHistory] = []  # wishes that were withdrawn, and those of former lives
-        self._world, self._settings, self._oracle = world, settings, oracle
-        self._new_incarnation, self._rest, self._homes = new_incarnation, rest, homes
+        self.gone: list[SubscriptionHistory] = []  # subscriptions that were ended, and those of former lives
+        self._world = world
+        self._settings = settings
+        self._oracle = oracle
+        self._new_incarnation = new_incarnation
+        self._rest = rest
+        self._homes = homes
         self.moves = 0
-        self.on_settled: Callable[[Application, list[SubscriptionHistory], SettlementReport], None] = lambda *_: None
+        self.on_settled: Callable[[SimApplication, list[SubscriptionHistory], SettlementReport], None] = lambda *_: None
         # what is to be known everywhere, by the number of the question
         self.settling: dict[int, list[SubscriptionHistory]] = {}
         self._random = world.stream(f"{host}/application")
@@ -131,12 +135,12 @@ class Application:
             self._say(MoreRequested(subscription))
 
     def subscribe_and_settle(self) -> None:
-        """One more wish, if it has not too many, and when all of them are known everywhere."""
+        """Subscribe once more, if it has not too many, and when all of them are known everywhere."""
         self._subscribe(self.life)
         self._settle_within(self.life, _SETTLED_WITHIN[-1])
 
     def has_missed(self, wish: SubscriptionHistory) -> bool:
-        """Whether events of a wish in force were dropped because it was too slow."""
+        """Whether events of a subscription in force were dropped because it was too slow."""
         return bool(wish.missed) or any(self._untold(each) for each, own in self.life.wishes.items() if own is wish)
 
     def publish_everywhere(self) -> None:
@@ -305,8 +309,8 @@ class Application:
         return f"{life.name}:{self._number()}|".encode() + self._random.randbytes(size)
 
 
-def _arrivals(block: Block, topic: str) -> list[Arrival]:
+def _arrivals(block: Block, topic: str) -> list[ReceivedEvent]:
     return [
-        Arrival(topic, attributes, body, block.publisher, block.incarnation, block.catenation + offset)
+        ReceivedEvent(topic, attributes, body, block.publisher, block.incarnation, block.catenation + offset)
         for attributes, body, offset in zip(block.rows(), block.bodies(), block.offsets(), strict=True)
     ]

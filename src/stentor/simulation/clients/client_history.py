@@ -1,12 +1,12 @@
-"""What a simulated application remembers of itself, so that it can be judged afterwards."""
+"""The history of a simulated application, for checkers that judge it afterwards."""
 
 from stentor.model.errors import Refusal
 from stentor.model.ids import SubscriptionId
 from stentor.simulation.checkers.delivery_oracle import SubscriptionChecker
 
 
-class Session:
-    """Something was in force from `since` on, and `until` then if it ended."""
+class ActivePeriod:
+    """A period in which something was in force: from `since` on, `until` it ended."""
 
     __slots__ = ("since", "until")
 
@@ -15,8 +15,8 @@ class Session:
         self.until: int | None = None
 
 
-class Sessions(list[Session]):
-    """One after another; at most the last one goes on."""
+class ActivePeriods(list[ActivePeriod]):
+    """Periods one after another; at most the last one is still open."""
 
     @property
     def open(self) -> bool:
@@ -24,7 +24,7 @@ class Sessions(list[Session]):
 
     def begin(self, now: int) -> None:
         self.end(now)
-        self.append(Session(now))
+        self.append(ActivePeriod(now))
 
     def end(self, now: int) -> None:
         if self.open:
@@ -43,19 +43,19 @@ class SubscriptionHistory:
     def __init__(self, reader: SubscriptionChecker, patient: bool) -> None:
         self.reader = reader
         self.patient = patient  # its application does not always want more at once
-        self.confirmed = Sessions()
+        self.confirmed = ActivePeriods()
         self.missed = 0
 
 
 class ClientHistory:
-    """From a start of the host to its end. `linked` are the times when the client said that it was connected."""
+    """One life of a client, from a start of its host to its end. `linked` is when it said that it was connected."""
 
     __slots__ = ("ended", "halted", "incarnation", "leaving", "linked", "name", "node", "wishes")
 
     def __init__(self, name: str, incarnation: int) -> None:
         self.name = name
         self.incarnation = incarnation
-        self.linked = Sessions()
+        self.linked = ActivePeriods()
         self.node = ""  # the broker that it was connected with last
         self.wishes: dict[SubscriptionId, SubscriptionHistory] = {}
         self.halted: Refusal | None = None

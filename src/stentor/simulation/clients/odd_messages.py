@@ -16,7 +16,7 @@ from stentor.model.messages import AnyMessage
 from stentor.model.ranges import BITS, LAST_VERSION
 from stentor.model.reading import AnyReadingEvent
 from stentor.protocols.delivery.repository.registry import Holding, PublisherRecord, SubscriptionRecord
-from stentor.wire.block import checksum
+from stentor.wire.block import with_checksum
 from stentor.wire.frame import LARGEST_CONTROL
 from stentor.wire.head import HEADER, HEADER_SIZE
 
@@ -35,11 +35,49 @@ _POWERS: Final = (31, 32, 48, 53, 62, 63, 64)
 _INTEGERS: Final = (0, 1, -1, 2, *(2**power + by for power in _POWERS for by in (-1, 0, 1) if 2**power + by < 2**64))
 _DECIMALS: Final = (0.0, -0.0, 1.0, -1.0, 5e-324, 1e9, 1e308, -1e308, math.nan, math.inf, -math.inf)
 _TEXTS: Final = (
-    "", "a", "a/b", "a/#/b", "#", "+", "+/a", "a#", "/", "//", "a/", "$", "$to/a", "$bundle/a", "$stentor/trace",
-    "a\0b", "\0", ":", "a:b:c", "publisher:a:b", "repository:r1", "a b", "\u202eba", "\ufeff", "é", "\U0001f600",
-    "²", "-0", "epoch ²", "time 1", "epoch -5", "%", "%2f", "..", "../a", "null", "n > 1", "n LIKE '%'", "n >",
-    "/".join("a" * 64), "/".join("a" * 65), "é" * 255,
-)  # fmt: skip
+    "",
+    "a",
+    "a/b",
+    "a/#/b",
+    "#",
+    "+",
+    "+/a",
+    "a#",
+    "/",
+    "//",
+    "a/",
+    "$",
+    "$to/a",
+    "$bundle/a",
+    "$stentor/trace",
+    "a\0b",
+    "\0",
+    ":",
+    "a:b:c",
+    "publisher:a:b",
+    "repository:r1",
+    "a b",
+    "\u202eba",
+    "\ufeff",
+    "é",
+    "\U0001f600",
+    "²",
+    "-0",
+    "epoch ²",
+    "time 1",
+    "epoch -5",
+    "%",
+    "%2f",
+    "..",
+    "../a",
+    "null",
+    "n > 1",
+    "n LIKE '%'",
+    "n >",
+    "/".join("a" * 64),
+    "/".join("a" * 65),
+    "é" * 255,
+)
 _NOT_UTF8: Final = msgspec.Raw(b"\xa3\xed\xa0\x80")  # half of a character, which no decoder of ours may pass on
 _SOUND_TEXTS: Final = ("a", "b", "r1", "t/u")
 _LONG: Final = 70_000  # items, or characters: more than any sound message has
@@ -52,7 +90,10 @@ class OddMessages:
         self, random: Random, known: Mapping[str, Sequence[object]], keys: Sequence[str], oddness: float
     ) -> None:
         """`keys` are those of facts that are worth telling."""
-        self._random, self._known, self._keys, self._oddness = random, known, keys, oddness
+        self._random = random
+        self._known = known
+        self._keys = keys
+        self._oddness = oddness
         self._familiar = random.choice((0.3, 0.7, 0.9))  # of fields have values that are known
 
     def encode(self, kind: type[msgspec.Struct]) -> bytes:
@@ -164,4 +205,4 @@ def odd_events(random: Random, frame: bytes) -> bytes:
     value = random.choice([each for each in _INTEGERS if each >= 0]) & (1 << widths.get(place, 64)) - 1
     parts[place] = value - (1 << 64) if place == 10 and value >> 63 else value
     head = HEADER.pack(*parts)
-    return head[:60] + checksum(head, frame[HEADER_SIZE:]).to_bytes(4, "little") + frame[HEADER_SIZE:]
+    return with_checksum(head, frame[HEADER_SIZE:])

@@ -1,6 +1,6 @@
-"""A repository as a broker sees it that is told access facts: a client that greets, tells, and hears receipts.
+"""A simulated repository that tells access facts, as a broker sees it: a client that greets, tells, and hears receipts.
 
-It has no ledger: what is told is said by whoever plays. It connects again when its link is lost, to the next broker.
+It has no ledger: the scenario says what it tells. It connects again when its link is lost, to the next broker.
 """
 
 from collections import deque
@@ -51,7 +51,7 @@ class TellerBeat(Timer, frozen=True, gc=False, tag="teller beat"):
     """It is time for a heartbeat."""
 
 
-class Told(Input, frozen=True, tag="told frame"):
+class FactsDue(Input, frozen=True, tag="told frame"):
     """The repository has facts to tell, if it is connected."""
 
     topic: str
@@ -60,11 +60,11 @@ class Told(Input, frozen=True, tag="told frame"):
 
 
 class Connected(Effect, frozen=True, tag="connected"):
-    """A broker takes it."""
+    """A broker has welcomed the simulated repository."""
 
 
 class Confirmed(Effect, frozen=True, tag="confirmed"):
-    """A receipt came."""
+    """A broker confirmed facts."""
 
     token: int
 
@@ -73,7 +73,9 @@ class Teller:
     """One life of a repository."""
 
     def __init__(self, name: str, incarnation: int, addresses: tuple[str, ...], limits: Limits) -> None:
-        self._name, self._incarnation, self._limits = name, Incarnation(incarnation), limits
+        self._name = name
+        self._incarnation = Incarnation(incarnation)
+        self._limits = limits
         self._addresses = deque(addresses)
         self._links = 0
         self._connection: Connection | None = None
@@ -90,7 +92,7 @@ class Teller:
                 self._end(now)
             case Received() if self._connection is not None and happened.link == self._connection.link:
                 self._receive(now, self._connection, happened.data)
-            case Told() if self._connection is not None and self._connection.greeted:
+            case FactsDue() if self._connection is not None and self._connection.greeted:
                 self._connection.outbox.post(AccessFacts(happened.topic, happened.facts, happened.token))
             case TimerFired(timer=TellerBeat()) if self._connection is not None:
                 self._beat(now, self._connection)

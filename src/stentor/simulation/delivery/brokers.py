@@ -17,7 +17,7 @@ _LATE = 0.1  # of what brokers say comes late
 
 
 class Linked(Protocol):
-    """Who has a link to a broker."""
+    """A process with a link to a broker."""
 
     link: int  # grows with every new one; 0 is none
 
@@ -28,10 +28,12 @@ class Linked(Protocol):
 
 
 class Brokers:
-    """All of them; what is random comes from `random`."""
+    """All brokers as one; what is random comes from `random`."""
 
     def __init__(self, schedule: Schedule, random: Random, topic: str) -> None:
-        self._schedule, self._random, self._topic = schedule, random, topic
+        self._schedule = schedule
+        self._random = random
+        self._topic = topic
         self._charter = Charter()
         self._clients: list[Linked] = []
 

@@ -1,4 +1,4 @@
-"""Fault script: what goes wrong in a run, one strike at a time."""
+"""The fault script: what goes wrong in a run, one fault at a time."""
 
 from collections.abc import Callable, Sequence
 
@@ -23,7 +23,7 @@ def numbers(spans: Sequence[Span]) -> list[int]:
 
 
 class FaultScript:
-    """Strikes the cast; everything mends itself after a while, but for what is for ever."""
+    """Carries out the faults of a plan; each ends after a while, but for those that are for ever."""
 
     def __init__(self, participants: Participants) -> None:
         self._participants, self._world = participants, participants.world
@@ -183,10 +183,13 @@ class FaultScript:
         """Those that will be there in the end, come what may, and store all, or as `mates` what this one stores."""
         unit = but.settings.unit if mates else ""
         return [
-            each for each in self._participants.repositories.values()
-            if each.member and each is not but and not (each.dead or each.rotten or each.left or each.leaving)
+            each
+            for each in self._participants.repositories.values()
+            if each.member
+            and each is not but
+            and not (each.dead or each.rotten or each.left or each.leaving)
             and each.settings.unit == unit
-        ]  # fmt: skip
+        ]
 
     def _has_heir(self, depot: SimRepository) -> bool:
         """Whether another one for the same unit has had all that this one has: one that slept through the end of a
@@ -302,7 +305,9 @@ class FaultScript:
         ]
         if not there:
             return False
-        self._world.random.choice(there).unsubscribe()
+        subscriber = self._world.random.choice(there)
+        subscriber.unsubscribe()
+        self._soon(subscriber.subscribe_again)
         return True
 
     def _roam(self) -> bool:
@@ -326,7 +331,7 @@ class FaultScript:
         return bool(pairs)
 
     def _echo(self) -> bool:
-        """What an author sent in any of its lives comes once more, long after it was sent."""
+        """What a publisher sent in any of its lives comes once more, long after it was sent."""
         random = self._world.random
         publishers = [each for each in self._participants.publishers if each.sent]
         if not publishers or self._participants.plan.hold:
@@ -414,8 +419,8 @@ class FaultScript:
         )
 
     def _outlive(self) -> bool:
-        """A repository is away while authors, and perhaps subscribers, end. It comes back when authors have begun anew,
-        hears late what others have, and they die while it fetches that.
+        """A repository is away while publishers, and perhaps subscribers, end. It comes back when publishers have begun
+        again, hears late what others have, and they die while it fetches that.
         """
         random, world, participants = self._world.random, self._world, self._participants
         repository, others = self._depot(), [each for each in participants.serving() if not each.settings.unit]

@@ -1,7 +1,7 @@
-"""A post office: carries letters and events between the machines of reliable delivery, as brokers would, but worse.
+"""The letter network carries letters and events between the machines of reliable delivery, as brokers would, but worse.
 
-Whatever is said is a datagram: it may be lost, come twice, or be overtaken. What is under way when somebody gets
-another link is lost.
+Each letter is a datagram: it may be lost, come twice, or be overtaken. Letters that are under way when a process gets
+another link are lost.
 """
 
 from collections import Counter
@@ -24,7 +24,7 @@ from stentor.wire.block import Block
 
 
 class LetterFaults(msgspec.Struct, frozen=True, kw_only=True):
-    """How badly the post works; times in nanoseconds."""
+    """How badly the letter network works; times in nanoseconds."""
 
     loss: float = 0.0
     duplication: float = 0.0
@@ -38,7 +38,7 @@ CALM = LetterFaults()
 
 
 class Addressee(Protocol):
-    """Who can be written to."""
+    """A process that letters can be sent to."""
 
     name: str  # under which it is connected
     seat: str  # which tells those apart who are connected under one name
@@ -61,7 +61,7 @@ class Addressee(Protocol):
 
 
 class LetterNetwork:
-    """Everyone who is there; all that is random comes from `random`."""
+    """Carries letters between all processes of a run; all that is random comes from `random`."""
 
     def __init__(self, schedule: Schedule, random: Random, topic: str) -> None:
         self.schedule, self.random = schedule, random

@@ -1,4 +1,4 @@
-"""The cast: everyone who takes part in a run, and how they come together."""
+"""The participants of a run of reliable delivery, and how they come together."""
 
 from random import Random
 from typing import NamedTuple
@@ -9,8 +9,8 @@ from stentor.model.mail import MAIL
 from stentor.protocols.delivery.repository.registry import is_within
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.simulation.clients.workload import CONDITIONS, Condition, mail_condition
-from stentor.simulation.delivery.owner import Owner
-from stentor.simulation.delivery.plan import AGE_UNIT, Plan
+from stentor.simulation.delivery.owner import SimOwner
+from stentor.simulation.delivery.plan import AGE_UNIT, DeliveryPlan
 from stentor.simulation.delivery.process import TOPIC, DeliveryWorld, SimProcess
 from stentor.simulation.delivery.publisher import SimPublisher
 from stentor.simulation.delivery.repository import SimRepository, keeper_of
@@ -23,9 +23,9 @@ _OBEYED_WITHIN = 30 * SECOND
 
 
 class Kinds(NamedTuple):
-    """Who plays the parts."""
+    """The classes of the participants: bare processes, or whole nodes."""
 
-    owner: type[Owner] = Owner
+    owner: type[SimOwner] = SimOwner
     depot: type[SimRepository] = SimRepository
     author: type[SimPublisher] = SimPublisher
     scribe: type[SimResumingPublisher] = SimResumingPublisher
@@ -40,8 +40,11 @@ BARE = Kinds()  # machines of reliable delivery alone
 class Participants:
     """Repositories, publishers, subscribers and the owner of the topic."""
 
-    def __init__(self, world: DeliveryWorld, plan: Plan, seed: int, kinds: Kinds = BARE) -> None:
-        self.world, self.plan, self._seed, self.kinds = world, plan, seed, kinds
+    def __init__(self, world: DeliveryWorld, plan: DeliveryPlan, seed: int, kinds: Kinds = BARE) -> None:
+        self.world = world
+        self.plan = plan
+        self._seed = seed
+        self.kinds = kinds
         self.owner = kinds.owner(world)
         self.repositories: dict[str, SimRepository] = {}
         world.nodes, world.history.hold = plan.nodes, plan.hold

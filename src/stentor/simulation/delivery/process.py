@@ -1,4 +1,4 @@
-"""An actor: a process with one machine of reliable delivery in it, which crashes and begins anew."""
+"""A simulated process with one machine of reliable delivery in it, which crashes and begins again."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -48,22 +48,25 @@ _BUGS = (AssertionError, LookupError, AttributeError, TypeError, ValueError, Ste
 
 
 class Endless(Exception):
-    """Somebody never stops talking."""
+    """A process never stops sending letters."""
 
 
 class DeliveryWorld:
-    """What all actors of a run share."""
+    """What all processes of a run share."""
 
     def __init__(
         self, seed: int, schedule: Schedule, trace: ReplayTrace, office: LetterNetwork, anomalies: list[Anomaly]
     ) -> None:
         self.random = Random(f"{seed}/delivery")
-        self.schedule, self.trace, self.office, self.anomalies = schedule, trace, office, anomalies
+        self.schedule = schedule
+        self.trace = trace
+        self.office = office
+        self.anomalies = anomalies
         self.brokers = Brokers(self.schedule, Random(f"{seed}/brokers"), TOPIC)
         self.sums = Random(f"{seed}/sums").random() < 0.5  # traces are summed up
-        self.are_clocks_set_back = False  # those of authors, when they begin anew
+        self.are_clocks_set_back = False  # those of publishers, when they begin again
         self.nodes: tuple[str, ...] = ()  # brokers, if it matters at which one a client is
-        self.recipients: tuple[str, ...] = ()  # to whom authors send mail; none if all is for whoever wants it
+        self.recipients: tuple[str, ...] = ()  # to whom publishers send mail; none if all is for whoever wants it
         self.seen: Counter[str] = Counter()
         self.history = DeliveryHistory(self.anomalies, self.schedule)
         self.contested: set[str] = set()  # names that several processes believe to be theirs
@@ -98,7 +101,7 @@ class DeliveryWorld:
 
 
 class SimProcess:
-    """Somebody with a name under which it is connected."""
+    """A process with a name under which it is connected, and a machine that crashes with it."""
 
     is_repository = False
     is_stranger = False
@@ -106,7 +109,9 @@ class SimProcess:
 
     def __init__(self, world: DeliveryWorld, name: str, principal: str, seat: str = "") -> None:
         self.world = world
-        self.name, self.principal, self.seat = name, principal, seat or name
+        self.name = name
+        self.principal = principal
+        self.seat = seat or name
         self.id = int(publisher_id(principal, name))
         self.link = 0
         self.node = ""  # the broker at which it is

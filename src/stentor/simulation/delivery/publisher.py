@@ -1,4 +1,4 @@
-"""An author: a process that publishes reliably, and begins anew without any memory when it has crashed."""
+"""A simulated publisher: it publishes reliably, and begins again without any memory when it has crashed."""
 
 from collections.abc import Mapping
 from random import Random
@@ -52,7 +52,7 @@ _CLOCK_ERRORS = (0, 0, 2 * 86_400 * SECOND, -2 * 86_400 * SECOND)
 
 
 class SimPublisher(SimProcess):
-    """Publishes so many events in all its lives, in turns of a few."""
+    """Publishes a fixed number of events in all its lives, a few at a time."""
 
     asks_for_members = True
 
@@ -62,7 +62,7 @@ class SimPublisher(SimProcess):
         self.short = name
         self.revoked = False  # its owner wants it to be
         self.left = events  # to publish
-        self.wrong_clocks: Random | None = None  # … of which each event may be of another one
+        self.wrong_clocks: Random | None = None  # draws a wrong clock for each event, if it is given
         self.publisher: ReliablePublisher | None = None
         self.ended = False  # it may not publish any more
         self.sent: list[tuple[Block, int]] = []  # in all its lives, and to the topic of which version

@@ -1,4 +1,4 @@
-"""After the troubles: nothing goes wrong any more, and everything must come right before long."""
+"""Recovery: faults have ended, and everything must come right before long."""
 
 from stentor.machine import MILLISECOND, SECOND
 from stentor.simulation.checkers.final_checks import FinalChecks

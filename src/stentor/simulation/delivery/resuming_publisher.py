@@ -1,4 +1,4 @@
-"""A scribe: an author that writes down what it will send, and after a crash goes on with the same numbers."""
+"""A simulated publisher that writes down what it will send, and after a crash goes on with the same numbers."""
 
 from collections.abc import Mapping
 
@@ -12,7 +12,7 @@ from stentor.simulation.delivery.publisher import SimPublisher
 
 
 class SimResumingPublisher(SimPublisher):
-    """What it wrote down is the same in all its lives; how much of it they send at once is not."""
+    """Sends the events that it wrote down, the same in all its lives, in batches that differ between them."""
 
     def __init__(self, world: DeliveryWorld, name: str, events: int, pause: int) -> None:
         super().__init__(world, name, events, pause)

@@ -1,5 +1,7 @@
-"""A scholar: reads what is stored at rest, batch by batch, as the data pipeline does. What it plans and what it is done
-with is written down; it crashes with all else, and reads a batch that it did not finish again.
+"""A simulated reader of stored events: it reads batch by batch, as the data pipeline does.
+
+It writes down what it plans and what it is done with. A crash takes everything else, and the reader then reads a batch
+that it did not finish again.
 """
 
 from stentor.machine import MILLISECOND, SECOND
@@ -40,7 +42,7 @@ class SimStoredReader(SimProcess):
         self.enrolled = False
         self.idle = False  # there was nothing to read when it last looked
         self._found: dict[Key, bytes] = {}  # of this batch
-        self._lost = Position()  # … and what of it is lost
+        self._lost = Position()  # what is lost of this batch
         self._token = 0
         self._left = 0  # parts that are not read yet
         self._acts |= {ReportAvailable: self._tell, DeliverPage: self._give, Fail: self._fail}
@@ -68,9 +70,17 @@ class SimStoredReader(SimProcess):
         self._token += 1
         since = "" if self.enrolled else "beginning"
         request = StockRequest(
-            TOPIC, "", 0, "", "", since, self.done.held, most=random.randrange(1, _MOST), parts=random.randrange(1, 4),
+            TOPIC,
+            "",
+            0,
+            "",
+            "",
+            since,
+            self.done.held,
+            most=random.randrange(1, _MOST),
+            parts=random.randrange(1, 4),
             enrol=not self.enrolled,
-        )  # fmt: skip
+        )
         self.handle(AvailabilityRequested(self._token, request))
 
     def _tell(self, tell: ReportAvailable) -> None:
@@ -89,7 +99,9 @@ class SimStoredReader(SimProcess):
         self._read(available)
 
     def _read(self, plan: Availability) -> None:
-        self._found, self._left, self._lost = {}, len(plan.parts), Position()
+        self._found = {}
+        self._left = len(plan.parts)
+        self._lost = Position()
         for part in plan.parts:
             self._token += 1
             members = list(plan.members)

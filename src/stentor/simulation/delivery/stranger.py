@@ -1,8 +1,9 @@
-"""A stranger: overhears all letters, and answers them in the name of repositories, faster than these do.
+"""A stranger overhears all letters, and answers them in the name of repositories, faster than these do.
 
 It has an id, which brokers let nobody change, and can write everything else. Because names can be chosen, it has found
-one with the id of its twin, an owner or a reader, in whose name it asks repositories for things. Whoever believes it
-loses events, is handed some that nobody published, or forgets what it has: the other checks see that.
+one with the id of its twin, an owner or a reader of stored events, and asks repositories in that name for things. A
+node that believes it loses events, is handed some that nobody published, or forgets what it has: the other checks see
+that.
 """
 
 from collections.abc import Callable, Sequence
@@ -57,7 +58,7 @@ Answer = tuple[str, ControlEvent, Sequence[Block]]
 
 
 class Stranger(SimProcess):
-    """Somebody with a certificate, to whom nothing was granted."""
+    """A process with a certificate, to which nothing was granted."""
 
     is_stranger = True
 
@@ -124,9 +125,16 @@ class Stranger(SimProcess):
             last = Denial(TOPIC, name, attempt, Refusal.NOT_AUTHORISED, "go away")
             return [(to, self._random.choice((last, Migrate(TOPIC, name))), ())]
         response = RecoveryResponse(
-            TOPIC, name, attempt, 1, (name,), recovery.incarnation, recovery.last, sync=self._random.choice((0, 3)),
+            TOPIC,
+            name,
+            attempt,
+            1,
+            (name,),
+            recovery.incarnation,
+            recovery.last,
+            sync=self._random.choice((0, 3)),
             epoch=1,
-        )  # fmt: skip
+        )
         return [(to, response, ()), *self._tell_of_lies(to, name, attempt)]
 
     def _tell_of_lies(self, to: str, name: str, attempt: int) -> list[Answer]:
@@ -195,8 +203,15 @@ class Stranger(SimProcess):
             return ReaderAck(TOPIC, name, self._twin.short, principal, read)
         task = self._random.choice((TopicTask.DELETE, TopicTask.REVOKE, TopicTask.REMOVE_REPOSITORY))
         return Registration(
-            TOPIC, name, _FAR, task, principal, (repository,), role="publisher", name="author0",
-        )  # fmt: skip
+            TOPIC,
+            name,
+            _FAR,
+            task,
+            principal,
+            (repository,),
+            role="publisher",
+            name="author0",
+        )
 
 
 def _inbox(role: Role, name: str) -> str:

@@ -1,4 +1,4 @@
-"""A reader: a process that subscribes reliably; its application takes its time, and crashes with what it knew."""
+"""A simulated subscriber: its application takes its time, and crashes with what it knew."""
 
 import msgspec
 
@@ -40,11 +40,12 @@ _SETTINGS = SubscriberSettings(
     longest_quiet=2 * SECOND,
     steering=STEERING,
 )
-_CRAMPED = 0.3  # of lives have little room …
-_NO_ROOM = 1024  # … in bytes: for a few events
+_CRAMPED = 0.3  # of lives have little room for events
+_NO_ROOM = 1024  # bytes of that room: a few events
 _FAREWELL = -1  # the token under which it waits for its end
 _KEEPS = 0.2  # of later lives name no filter, and get back the one that is registered
 _LATE = 0.2  # of lives ask for events some time after they began, or are over before they do
+_LOOK_AGAIN = 50 * MILLISECOND  # whether its subscription has ended
 
 
 class SimSubscriber(SimProcess):
@@ -63,8 +64,8 @@ class SimSubscriber(SimProcess):
         self.page = world.history.pages.setdefault(name, SubscriberHistory(name, self.name, since))
         self.run = ApplicationRun()  # this life of its application
         self.is_fenced = False  # it has heard that another one holds its name
-        self.slowness = slowness  # nanoseconds that its application needs for a portion, at most
-        self.told = 0  # a portion that is not acknowledged yet
+        self.slowness = slowness  # nanoseconds that its application needs for a released batch, at most
+        self.told = 0  # a released batch that is not acknowledged yet
         self.is_leaving = False  # its application has ended, and waits until that is written down
         self._incarnation = Incarnation(0)
         self._position = 0  # of the last event that its application was handed
@@ -96,6 +97,7 @@ class SimSubscriber(SimProcess):
         self.where = Filter(where) if where else None
         keeps = page.confirmed and self.world.random.random() < _KEEPS
         self._incarnation = incarnation = self.world.begin_life(self.name)
+        page.first_life = page.first_life or incarnation
         settings = _SETTINGS
         if self.world.random.random() < _CRAMPED:
             settings = msgspec.structs.replace(_SETTINGS, buffer=_NO_ROOM)
@@ -148,6 +150,17 @@ class SimSubscriber(SimProcess):
         self.page.ended = self.is_leaving = True
         self.handle(Leaving(_FAREWELL, self._position, unsubscribes=True))
 
+    def subscribe_again(self) -> None:
+        """Begin with another registration of its name once the former one has ended: what that got does not count."""
+        if self.page.unsubscribed_at is None:
+            if self.alive:
+                self.world.after(_LOOK_AGAIN, self.subscribe_again)
+            return
+        self.world.seen["subscribed-again"] += 1
+        self.page = self.world.history.pages[self.short] = SubscriberHistory(self.short, self.name, self.page.since)
+        self.crash("has nothing to do")  # a host may run a process that had ended for good
+        self.start()
+
     def _release(self, release: Release) -> None:
         random, history = self.world.random, self.world.history
         if self.is_fenced:
@@ -197,7 +210,8 @@ class SimSubscriber(SimProcess):
         if assure.token == _FAREWELL:
             self.world.seen["ended-well"] += 1
             self.run.is_over |= assure.code is None
-            self.page.unsubscribed = self.page.ended and assure.code is None
+            if self.page.ended and assure.code is None:
+                self.world.history.unsubscribe(self.page)
             self.crash("ends in good order")
 
     def _refuse(self, refuse: Refuse) -> None:

@@ -1,5 +1,5 @@
-"""Whole nodes in simulation: the actors of reliable delivery, each on a host of its own behind real brokers.
+"""Whole nodes in simulation: the processes of reliable delivery, each on a host of its own behind real brokers.
 
 `brokers` is the network that they are connected to, `watched` the machines inside the nodes as checkers see them,
-`housed` how an actor lives on a host, `cast` who takes part. What must hold is what holds in `simulation/delivery`.
+`housed` how a process lives on a host, `kinds` who takes part. What must hold is what holds in `simulation/delivery`.
 """

@@ -1,4 +1,4 @@
-"""The brokers of a fabric, and what its actors share: a world in which letters travel over real links."""
+"""The brokers of a fabric, and what its processes share: a world in which letters travel over real links."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -36,7 +36,7 @@ class FabricWorld(World):
 
 
 class _NoOffice(LetterNetwork):
-    """Carries nothing: what actors send leaves their nodes as bytes. It can be overheard nevertheless."""
+    """Carries nothing: what processes send leaves their nodes as bytes. It can be overheard nevertheless."""
 
     def post(self, sender: Addressee, post: SendLetter) -> None:
         self.overhear(sender, post)
@@ -46,7 +46,7 @@ class _NoOffice(LetterNetwork):
 
 
 class FabricStage(DeliveryWorld):
-    """What all actors of a run share, and the brokers that connect them."""
+    """What all processes of a run share, and the brokers that connect them."""
 
     def __init__(self, seed: int, world: FabricWorld, units: Sequence[str]) -> None:
         office = _NoOffice(world.schedule, Random(f"{seed}/post"), TOPIC)

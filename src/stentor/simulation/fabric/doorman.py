@@ -9,7 +9,7 @@ from stentor.nodes.broker.broker import Broker
 
 
 class Doorman:
-    """Stands before a broker; `prove` returns the principal of a host, and whether it is one of a node."""
+    """A broker behind a check of hosts; `prove` returns the principal of a host, and whether it is a node's."""
 
     def __init__(self, broker: Broker, prove: Callable[[str], tuple[str, bool]]) -> None:
         self.broker, self._prove = broker, prove

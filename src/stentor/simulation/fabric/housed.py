@@ -1,7 +1,7 @@
-"""An actor of reliable delivery as a whole node on a host of the world: its letters travel over real links.
+"""A process of reliable delivery as a whole node on a host of the world: its letters travel over real links.
 
-The host decides when the process lives. Whatever starts it builds the node of the actor's next life; the actor's own
-machine is inside that node, watched. An actor that is done for good leaves a process that does nothing.
+The host decides when the process lives. A start of the host builds the node of the process's next life; the machine of
+the process is inside that node, watched. A process that is done for good leaves a host that does nothing.
 """
 
 from collections.abc import Callable, Sequence
@@ -37,14 +37,14 @@ class Nobody:
 
 
 class _Application:
-    """An actor, as the world sees it."""
+    """A process, as the world sees it."""
 
     def __init__(self, actor: "Housed") -> None:
         self.told, self.died = actor.act, actor.died
 
 
 class Housed(SimProcess):
-    """Comes before the class of an actor among the bases, and puts it on a host."""
+    """Comes before the class of a process among the bases, and puts it on a host."""
 
     world: FabricStage
     traces: WatchedTrail

@@ -1,4 +1,4 @@
-"""Who takes part in a fabric: the actors of reliable delivery, as whole nodes."""
+"""Who takes part in a fabric: the processes of reliable delivery, as whole nodes."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,7 +14,7 @@ from stentor.protocols.delivery.stored.read_client import StoredReadClient
 from stentor.protocols.delivery.subscriber.subscriber import ReliableSubscriber
 from stentor.protocols.delivery.transport import SendLetter
 from stentor.simulation.checkers import trace_checker
-from stentor.simulation.delivery.owner import Owner
+from stentor.simulation.delivery.owner import SimOwner
 from stentor.simulation.delivery.participants import Kinds
 from stentor.simulation.delivery.process import TOPIC, SimProcess
 from stentor.simulation.delivery.publisher import SimPublisher
@@ -30,7 +30,7 @@ from stentor.simulation.fabric.watched import WatchedNode, WatchedRetrieval, wat
 from stentor.storage.ledger import Excerpt, LedgerDamaged, LedgerError
 
 
-class HousedOwner(Housed, Owner):
+class HousedOwner(Housed, SimOwner):
     def compose(self, machine: Machine) -> Machine:
         return _letter_writer(self, machine)
 
@@ -52,13 +52,13 @@ class HousedStoredReader(Housed, SimStoredReader):
 
 
 class Forge(Input, frozen=True, tag="forge"):
-    """A stranger has thought of a letter."""
+    """A stranger has a letter to send."""
 
     post: SendLetter
 
 
 class HousedStranger(Housed, Stranger):
-    """It has the id that brokers give it: no name was found with that of somebody else."""
+    """A stranger with the id that brokers give it: it has found no name with the id of somebody else."""
 
     def compose(self, machine: Machine) -> Machine:
         return _letter_writer(self, machine)
@@ -105,6 +105,11 @@ class HousedRepository(Housed, SimRepository):
 
     def new_disk(self, ledger: str) -> SimulatedDisk:
         return self.world.new_disk(self.seat, ledger)
+
+    @property
+    def serves(self) -> bool:
+        """Whether its process manages the topic: not while it throws it away, or has not been invited again."""
+        return super().serves and self.repository is not None
 
     @property
     def wall(self) -> int:

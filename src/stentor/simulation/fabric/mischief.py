@@ -1,4 +1,4 @@
-"""What goes wrong with whole nodes beside what goes wrong with their machines: each strike concerns a node by name."""
+"""Faults of whole nodes, beside the faults of their machines: each concerns a node by name."""
 
 from stentor.machine import MILLISECOND, SECOND, StopRequested
 from stentor.nodes.conclusion import Conclude
@@ -10,7 +10,7 @@ from stentor.simulation.fabric.watched import WatchedRepository
 
 
 class FabricMischief(FaultScript):
-    """Nodes end in good order, and machines of repositories fail at what somebody said."""
+    """Ends nodes in good order, and makes machines of repositories fail at a letter."""
 
     def __init__(self, participants: Participants) -> None:
         super().__init__(participants)

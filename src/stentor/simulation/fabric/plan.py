@@ -1,4 +1,4 @@
-"""What a seed makes of a fabric: who takes part, what befalls them by name, and what befalls links, hosts and disks."""
+"""A fabric plan: who takes part, what happens to them by name, and what happens to links, hosts and disks."""
 
 from random import Random
 
@@ -6,7 +6,7 @@ import msgspec
 
 from stentor.machine import MILLISECOND, SECOND
 from stentor.simulation.delivery.plan import (
-    Plan,
+    DeliveryPlan,
     draw_brief_lives,
     draw_plan,
     draw_returns,
@@ -37,7 +37,7 @@ NODES: dict[str, tuple[int, ...]] = {
 }
 
 
-def draw_fabric(seed: int) -> Plan:
+def draw_fabric(seed: int) -> DeliveryPlan:
     """Links take longer to be found broken than letters to be sent again, so troubles last longer than in delivery."""
     random = Random(f"{seed}/fabric")
     duration = random.choice((1, 2, 3)) * SECOND
@@ -49,8 +49,15 @@ def draw_fabric(seed: int) -> Plan:
         strikes=draw_strikes(random, duration),
     )
     for draw in (
-        draw_units, draw_scribes, draw_returns, draw_rivals, draw_brief_lives, draw_scholars, draw_strangers, draw_rot
-    ):  # fmt: skip
+        draw_units,
+        draw_scribes,
+        draw_returns,
+        draw_rivals,
+        draw_brief_lives,
+        draw_scholars,
+        draw_strangers,
+        draw_rot,
+    ):
         plan = draw(Random(f"{seed}/fabric/{draw.__name__}"), plan)
     strikes = [strike for strike in plan.strikes if strike[1] not in _NOT_HERE]
     for what, share in _OF_NODES.items():

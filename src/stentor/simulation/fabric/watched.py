@@ -1,7 +1,7 @@
-"""The machines inside whole nodes, watched: whoever judges a run is told of each of their steps.
+"""The machines inside whole nodes, watched: the checkers of a run are told of each of their steps.
 
 A node composes its machines with a client, so what they say leaves it as bytes. A watched machine is the machine
-itself; it tells what it was told and what it decided before the node acts on it.
+itself; it tells checkers what it was told and what it decided before the node acts on it.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,7 +26,7 @@ Watch = Callable[[Sequence[Input], list[Effect]], None]
 
 
 class WatchedTrail(TraceBuffer):
-    """Remembers the rows of a step apart from those that wait until they are told."""
+    """A trace buffer that keeps the rows of a step apart from those that wait to be sent."""
 
     __slots__ = ("fresh",)
 
@@ -77,7 +77,7 @@ class WatchedRetrieval(StoredReadClient):
 
 
 class Stumble(Exception):
-    """A machine fails at what a peer said, for a reason that nobody thought of."""
+    """A machine fails at a peer's letter, for a reason that nobody thought of."""
 
 
 class WatchedRepository(TopicRepository):
@@ -111,7 +111,7 @@ def watched_end(
 
 
 class NodeWatcher(Protocol):
-    """Who judges what a repository node does."""
+    """The checker that judges what a repository node does."""
 
     def manages(self, repository: TopicRepository) -> None:
         """A machine for the topic begins, the first one or another after one that failed."""

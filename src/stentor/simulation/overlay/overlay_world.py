@@ -1,8 +1,8 @@
-"""A mesh: the networks of many brokers joined by links in memory, without sockets, clients and time to lose.
+"""The overlay world: the networks of many brokers joined by links in memory, without sockets and clients.
 
-Each site runs what a broker has to do with other brokers, `nodes.network`, as it is. What is said on a link is heard in
-order and lost only with the link; between links everything is interleaved at random. An end may learn late that its
-link is gone.
+Each simulated broker runs what a broker has to do with other brokers, `nodes.network`, as it is. A message on a link
+arrives in order and is lost only with the link; between links everything is interleaved at random. An end may learn
+late that its link is gone.
 """
 
 from collections import Counter, deque
@@ -36,15 +36,15 @@ _PASSING = MILLISECOND // 100  # that a delivery takes
 ROUTINE = (Digest, Ping, Pong)  # said whether or not there is news
 
 
-class Heard(Input, frozen=True, tag="overlay heard"):
-    """A neighbour's words."""
+class NeighbourMessage(Input, frozen=True, tag="overlay heard"):
+    """A simulated broker received messages of a neighbour."""
 
     peer: str
     messages: tuple[Message, ...]
 
 
 class Befell(Input, frozen=True, tag="overlay befell"):
-    """Something else that a site had to deal with."""
+    """Something else that a simulated broker had to deal with."""
 
     what: str
     detail: str = ""
@@ -56,7 +56,7 @@ class Say(Effect, frozen=True, tag="overlay say"):
 
 
 class Mailbox(Outbox):
-    """Keeps messages as they are, since nobody in a mesh reads bytes."""
+    """An outbox that keeps messages as they are, since nobody in the overlay world reads bytes."""
 
     __slots__ = ("messages",)
 
@@ -69,12 +69,16 @@ class Mailbox(Outbox):
 
 
 class End:
-    """A site's end of a wire, and what the other one said that it has not heard yet."""
+    """A simulated broker's end of a link, and the messages of the other end that it has not received yet."""
 
     __slots__ = ("deaf", "link", "mailbox", "peer", "queue", "session", "site", "waiting")
 
     def __init__(self, link: "SimLink", site: str, peer: str, session: LinkSession, mailbox: Mailbox) -> None:
-        self.link, self.site, self.peer, self.session, self.mailbox = link, site, peer, session, mailbox
+        self.link = link
+        self.site = site
+        self.peer = peer
+        self.session = session
+        self.mailbox = mailbox
         self.queue: deque[Message | None] = deque()  # None is the welcome
         self.deaf = False  # its site left
         self.waiting = False  # listed among those that have something to hear
@@ -95,7 +99,7 @@ class SimLink:
 
 
 class SimBroker:
-    """A broker without clients, as far as its neighbours can tell; what it wants is said by whoever plays."""
+    """A broker without clients, as far as its neighbours can tell; the scenario says what it wants."""
 
     def __init__(self, name: str, numbers: tuple[int, ...], path_length: float = 0.0) -> None:
         self.name = name
@@ -116,7 +120,7 @@ class SimBroker:
         return f"at/{self.name}"
 
     def start(self, now: int) -> None:
-        """Begin anew, with nothing but what a disk would remember."""
+        """Begin again, with nothing but what a disk would remember."""
         self.boot += 1
         self.alive = True
         self.wishes, self._subscriptions = {}, {}
@@ -152,10 +156,12 @@ class SimBroker:
 
 
 class OverlayWorld:
-    """Sites and wires; all that is random comes from `random`."""
+    """Simulated brokers and links; all that is random comes from `random`."""
 
     def __init__(self, random: Random, trace: ReplayTrace, anomalies: list[Anomaly]) -> None:
-        self.random, self.trace, self.anomalies = random, trace, anomalies
+        self.random = random
+        self.trace = trace
+        self.anomalies = anomalies
         self.now = SECOND
         self.echoes = True  # markers come back, so that costs follow the time that it takes
         self.path_length = 0.0  # that sites keep to; 0 is any
@@ -328,7 +334,7 @@ class OverlayWorld:
         if not broker.alive or end.session.hop is None:
             return len(some)
         self.heard[broker.name] += sum(not isinstance(message, ROUTINE) for message in messages)
-        self._step(broker, Heard(end.peer, messages), lambda: self._hear(broker, end, messages))
+        self._step(broker, NeighbourMessage(end.peer, messages), lambda: self._hear(broker, end, messages))
         return len(some)
 
     def _hear(self, site: SimBroker, end: End, messages: tuple[Message, ...]) -> None:

@@ -20,7 +20,7 @@ from stentor.nodes.network.network import GatewaySettings, NetworkSettings
 from stentor.protocols.dissemination.access_log import LOG, AccessLog
 from stentor.protocols.dissemination.charters import Charters
 from stentor.protocols.dissemination.spread import AccessListener
-from stentor.simulation.clients.teller import Confirmed, Connected, Teller, Told
+from stentor.simulation.clients.teller import Confirmed, Connected, FactsDue, Teller
 from stentor.simulation.disk import DiskFaults, SimulatedDisk
 from stentor.simulation.fault_injector import FaultInjector
 from stentor.simulation.faults import Faults, LinkFaults
@@ -77,7 +77,9 @@ class _Witness:
     """Stands between a broker and what it is told of its access facts, and looks whether receipts are true."""
 
     def __init__(self, stage: "_Stage", broker: str, listener: AccessListener) -> None:
-        self._stage, self._broker, self._listener = stage, broker, listener
+        self._stage = stage
+        self._broker = broker
+        self._listener = listener
         self.access_changed, self.access_compared = listener.access_changed, listener.access_compared
 
     def access_confirmed(self, link: LinkId, token: int) -> None:
@@ -106,7 +108,7 @@ class _Repository:
         token = self._stage.note(topic, facts)
         first = self._first[token] = first or token
         self.unconfirmed[first] = topic, facts
-        self._stage.world.tell(self.name, Told(topic, facts, token))
+        self._stage.world.tell(self.name, FactsDue(topic, facts, token))
         self._stage.world.schedule.after(_RETRY, lambda: self._retry(first))
 
     def _retry(self, first: int) -> None:
@@ -118,7 +120,7 @@ class _Repository:
         match effect:
             case Connected():
                 for topic, charter in self._stage.truth.items():
-                    self._stage.world.tell(self.name, Told(topic, tuple(charter.facts())))
+                    self._stage.world.tell(self.name, FactsDue(topic, tuple(charter.facts())))
             case Confirmed():
                 self.unconfirmed.pop(self._first[effect.token], None)
                 self._stage.confirmed += 1
@@ -139,7 +141,9 @@ class _Stage:
         self.addresses = {name: f"at-{name.replace('/', '_')}" for name in self.topology.brokers}
         self.truth: dict[str, Charter] = {}  # what repositories know; gossip makes it the same for all of them
         self.tells: list[tuple[int, str, tuple[SharedFact, ...]]] = []  # when each was told, by its token - 1
-        self.confirmed = self.checked = self.changes = 0
+        self.confirmed = 0
+        self.checked = 0
+        self.changes = 0
         for name in self.topology.brokers:
             world.add(self.addresses[name], self._broker(name))
         self.repositories = [_Repository(self, f"r{number}") for number in range(random.randint(1, 3))]

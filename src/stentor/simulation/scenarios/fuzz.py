@@ -1,7 +1,7 @@
-"""Somebody says odd things to a broker and a repository: nobody ends, and whoever behaves goes on undisturbed.
+"""A client says odd things to a broker and a repository: no node ends, and whoever behaves goes on undisturbed.
 
-A stranger is somebody to whom nothing was granted. An insider is a publisher, a subscriber, a repository and a broker
-of the network: it may well destroy what it was trusted with, so of its seeds no more is asked than that nodes live.
+Nothing was granted to a stranger. An insider is a publisher, a subscriber, a repository and a broker of the network: it
+may well destroy what it was trusted with, so its seeds must show no more than that nodes live.
 """
 
 from collections import Counter, deque
@@ -350,9 +350,14 @@ class _Stage:
         path = ScopePath.parse(_PATH)
         self._add(BROKER, lambda: Doorman(Broker(path, _LIMITS, "", settings), lambda who: (who, who in nodes)), 0)
         quick = RepositorySettings(
-            name=REPOSITORY, interval=100 * MILLISECOND, suspicion=300 * MILLISECOND, grace=200 * MILLISECOND,
-            absence=200 * MILLISECOND, degrade=300 * MILLISECOND, void_after=SECOND,
-        )  # fmt: skip
+            name=REPOSITORY,
+            interval=100 * MILLISECOND,
+            suspicion=300 * MILLISECOND,
+            grace=200 * MILLISECOND,
+            absence=200 * MILLISECOND,
+            degrade=300 * MILLISECOND,
+            void_after=SECOND,
+        )
         self._add(
             REPOSITORY,
             lambda: RepositoryNode(self._link(repository_name(REPOSITORY)), quick),

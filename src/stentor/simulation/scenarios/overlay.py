@@ -1,7 +1,7 @@
 """A network of brokers without clients: links break and come back, brokers crash and join, units fall apart.
 
-When that has ended and everything has been said, every broker must know the network as it is, and have the best way to
-every unit in it and the exact wishes behind it: see `atlas`.
+When that has ended and every message has arrived, every broker must know the network as it is, and have the best way to
+every unit in it and the exact subscriptions behind it: see `checkers/network_oracle.py`.
 """
 
 from collections import Counter
@@ -30,7 +30,7 @@ class _Endless(Exception):
 
 
 class _Play:
-    """The mesh, and what befalls it."""
+    """The overlay world, and what happens to it."""
 
     def __init__(self, seed: int, keep_trace: bool) -> None:
         self.random = random = Random(f"{seed}/{SCENARIO.name}")

@@ -227,8 +227,12 @@ class TestPrecedence:
 
     def test_keywords_end_where_words_end(self) -> None:
         assert Filter("android AND orange AND inn AND nothing AND trueish").names == {
-            "android", "orange", "inn", "nothing", "trueish",
-        }  # fmt: skip
+            "android",
+            "orange",
+            "inn",
+            "nothing",
+            "trueish",
+        }
         assert Filter("left = 'x' AND LEFT(left, 1) = 'x'").names == {"left"}
         assert Filter("_a_1 = 2 AND 3d = 4 AND 007bond = 5").names == {"_a_1", "3d", "007bond"}
 

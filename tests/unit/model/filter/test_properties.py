@@ -42,9 +42,21 @@ BIG = 2**53
 NAMES = ("a", "b", "c_1")
 INTEGERS: list[Value] = [0, 1, 2, -1, 5, 100, BIG - 1, BIG, BIG + 1, BIG + 3, LARGEST_INTEGER, SMALLEST_INTEGER]
 DECIMALS: list[Value] = [
-    0.0, -0.0, 1.0, 2.5, -1.0, 5.0, 100.25, float(BIG), float(BIG + 2), float(BIG + 4), 2.0**63, -(2.0**63), 1e300,
+    0.0,
+    -0.0,
+    1.0,
+    2.5,
+    -1.0,
+    5.0,
+    100.25,
+    float(BIG),
+    float(BIG + 2),
+    float(BIG + 4),
+    2.0**63,
+    -(2.0**63),
+    1e300,
     5e-324,
-]  # fmt: skip
+]
 TEXTS: list[Value] = ["", "5", "05", "+5", "2.5", "true", "False", "abc", "ab", "a%_", "it's", 'a"b', "é", str(BIG + 1)]
 POOLS: dict[Kind, list[Value]] = {
     Kind.BOOLEAN: [True, False],
@@ -380,9 +392,42 @@ def test_selects_what_matches(text: str, batch: tuple[dict[str, Column], list[di
 
 
 tokens = st.sampled_from(
-    ["a", "b1", "AND", "or", "NOT", "LIKE", "IN", "EXISTS", "(", ")", ",", "'x'", '"', "5", "5.5", "=", "<>", "<", "-",
-     "+", "*", "%", "TRUE", "LEFT", "\\", ".", " ", "\n", "é", "\ud800", "9223372036854775808", "!", "&&"]
-)  # fmt: skip
+    [
+        "a",
+        "b1",
+        "AND",
+        "or",
+        "NOT",
+        "LIKE",
+        "IN",
+        "EXISTS",
+        "(",
+        ")",
+        ",",
+        "'x'",
+        '"',
+        "5",
+        "5.5",
+        "=",
+        "<>",
+        "<",
+        "-",
+        "+",
+        "*",
+        "%",
+        "TRUE",
+        "LEFT",
+        "\\",
+        ".",
+        " ",
+        "\n",
+        "é",
+        "\ud800",
+        "9223372036854775808",
+        "!",
+        "&&",
+    ]
+)
 
 
 @tried(150)

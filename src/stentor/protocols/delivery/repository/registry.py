@@ -457,7 +457,7 @@ class Registry:
     def close(self, publisher: int, life: int, told: tuple[int, int]) -> list[Fact]:
         """Close the lives of a publisher up to this one; its next life is `told` of the newest that had any events."""
         known = self.publishers[publisher]
-        ends = tuple(each for each in known.ends if each[0] > life or each[0] in known.resumed)
+        ends = tuple(each for each in known.ends if each[0] > life)
         closed = msgspec.structs.replace(known, ends=ends, closed=life, told=max(told, known.told))
         return self.set(f"{_PUBLISHER}{publisher:016x}", closed)
 

@@ -44,21 +44,28 @@ class PublisherRecord(msgspec.Struct, frozen=True, array_like=True):
     closed: Life = 0  # lives up to this one, but for the resumed ones, are over: nothing is left or stored of them
     told: tuple[Life, EventNumber] = (0, 0)  # the newest of these that had stored events, and how many without a gap
 
+    def tells_of(self, life: int) -> bool:
+        """Return whether whoever wrote this knew of a life, and so of all that was known of those before it."""
+        is_named = life == self.incarnation or life in self.resumed or life <= self.closed
+        return is_named or any(life == each for each, _ in self.ends)
+
     def after(self, known: "PublisherRecord") -> "PublisherRecord":
-        """The same, if whoever wrote it knew what is known here; else with what it did not know. A life that it does
-        not name, but for the newest, may be collected.
+        """The same, if whoever wrote it knew what is known here; else with what it did not know. Whoever first tells of
+        a life leaves out the ends of those that are collected; nobody takes an end back after that.
         """
         theirs, ours = dict(self.ends), dict(known.ends)
-        lives = theirs.keys() | ours.keys() if self.incarnation < known.incarnation else theirs.keys()
-        resumed = (*self.resumed, *(each for each in known.resumed if each not in self.resumed))[-MOST_RESUMED:]
+        lives = theirs.keys() | ours.keys() if self.incarnation <= known.incarnation else theirs.keys()
+        older, newer = (self, known) if self.incarnation < known.incarnation else (known, self)
+        unknown = (each for each in older.resumed if each not in newer.resumed)
+        resumed = (*unknown, *newer.resumed)[-MOST_RESUMED:]  # what others took out for want of room stays out
         closed = max(self.closed, known.closed)
-        lives = {life for life in lives if life > closed or life in resumed}
+        lives = {life for life in lives if life > closed and life not in resumed}
         return PublisherRecord(
             self.name,
             self.principal,
             max(self.incarnation, known.incarnation),
-            resumed if self.incarnation < known.incarnation else self.resumed,
-            tuple((life, max(theirs.get(life, 0), ours.get(life, 0))) for life in sorted(lives)),
+            resumed,
+            tuple((life, max(theirs.get(life, 0), ours.get(life, 0))) for life in sorted(lives)[-MOST_ENDS:]),
             closed,
             max(self.told, known.told),
         )

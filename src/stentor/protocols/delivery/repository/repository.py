@@ -105,9 +105,7 @@ class TopicRepository:
         self.commits = CommitQueue(topic, log, self.table, self.feeds, self.tracer, settings.unsaved)
         self.syncs = SyncReplication(topic, settings, self.table, self.feeds, self.gossip, self.commits)
         self.egress = EgressHold(topic, settings, log, self.registry, self.feeds)
-        self.lives = PublisherLives(
-            log, self.registry, UnknownLives(settings, self.registry, self.gossip, streams.strangers)
-        )
+        self.lives = PublisherLives(log, self.registry, UnknownLives(settings, log, self.registry, self.gossip))
         self.admission = Admission(
             topic, settings, log, self.registry, self.table, self.feeds, self.gossip, self.commits,
             self.syncs, self.egress, self.lives,
@@ -401,7 +399,7 @@ class TopicRepository:
         shown = self.log.horizon
         if self.log.advance(copies, self.gossip.bundle.same_unit_peers):
             self.tracer.stable(now, shown + 1, self.log.horizon)
-            self.feeds.feed_all()  # those who wait for events come before those who wait for receipts
+            self.feeds.feed_all(shown)  # those who wait for events come before those who wait for receipts
         for stream in touched:
             self.gap_closing.acknowledge(stream, copies)
         self.conflicts.tell()
@@ -419,6 +417,7 @@ class TopicRepository:
         self.commits.retry(now)
         self.log.streams.drop_settled()
         self.gossip.membership.note(now, self.gossip.ready or self.gossip.leaving, self.commits.after_commit)
+        self.lives.unknown.tick(now)
         busy = self.gossip.tick(now)
         busy = self.feeds.tick(now) or busy
         busy = self.syncs.tick(now) or busy
@@ -426,6 +425,7 @@ class TopicRepository:
         self.gap_closing.tick(now)
         self.damage.tick(now)
         self.admission.tick(now)
+        self.departures.tick(is_agreed=self.gossip.knows_all(now))
         self.retention.tick(now)
         self.closing.tick(now)
         self.notices.tick(now)

@@ -34,7 +34,7 @@ class TickInterval:
     def _can_rest(self) -> bool:
         log, feeds = self._log, self._feeds
         waits = log.streams.unsettled or feeds.scans or feeds.progress_changed or self._registry.changed
-        known = self._gossip.ready and all(cursor.doubt is not None for cursor in feeds.cursors.values())
+        known = self._gossip.ready and all(cursor.doubt is not None for cursor in feeds.waiting)
         return known and not (waits or self._gossip.bundle.peers) and self._commits.idle and self._notices.is_settled
 
     def has_lasted(self, now: int, duration: int) -> bool:

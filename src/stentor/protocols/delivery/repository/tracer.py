@@ -175,7 +175,8 @@ class RepositoryTracer:
             return
         changed, self._table.changed = self._table.changed, {}
         self._former = None
-        for key in [key for key in self._progress_upto if key[0] in changed and key[0] not in self._table.destinations]:
+        gone = {name for name in changed if name not in self._table.destinations}
+        for key in [key for key in self._progress_upto if key[0] in gone] if gone else ():
             del self._progress_upto[key]  # whoever comes under this name begins anew
         for name in changed if self._traces.on else ():
             progress, known = self._table.destinations.get(name), self._registry.subscriptions.get(name)

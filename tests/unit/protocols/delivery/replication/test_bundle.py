@@ -64,6 +64,19 @@ def test_the_word_of_one_that_is_no_member_any_more_keeps_events_for_nobody() ->
     bundle.validate()
 
 
+def test_one_that_was_dismissed_and_stores_again_has_neither_skipped_nor_forgotten_that() -> None:
+    bundle, streams = Bundle("r1"), Streams()
+    bundle.admit({"r1": "", "r2": ""})
+    held = (StreamRanges(*STREAM, 2, ((3, 4),), skipped=((3, 4),)),)
+    bundle.take_state(bundle.peers["r2"], GossipState(TOPIC, "r2", True, held, 0, whole=True), streams)
+    stream = streams[STREAM]
+    assert stream.offered_by("r2") == []
+    bundle.take_state(bundle.peers["r2"], GossipState(TOPIC, "r2", True, (), 0, whole=True), streams)
+    stream.learn("r2", [(1, 4)])
+    assert stream.offered_by("r2") == [(1, 4)]
+    assert stream.told_floor == 0
+
+
 def test_what_may_be_on_its_way_is_not_asked_for() -> None:
     assert missing_in_steady_traffic((1, 95)) == ()
 
@@ -112,15 +125,22 @@ def test_an_idle_bundle_says_nothing_of_streams_that_have_not_changed() -> None:
 
 
 def test_a_registration_is_written_down_for_nobody_else() -> None:
-    """It takes a sequence number, which every subscriber passes; that is no progress."""
+    """It takes a sequence number, which subscribers pass with the next event; that is no progress."""
     bundle = PaperBundle("r1")
+    bundle.recover("publisher", "shop", "r1")
     bundle.recover("subscriber", "billing", "r1")
     bundle.pass_time(1000)
-    before = bundle.ledgers["r1"].facts["local/progress/billing"]
+    repository, before = bundle.repositories["r1"], bundle.ledgers["r1"].facts["local/progress/billing"]
+    cursor = repository.feeds.cursors["billing"]
+    shown = cursor.scanned_upto
     bundle.owner("r1", TopicTask.GRANT, role="publisher", name="other")
+    bundle.owner("r1", TopicTask.GRANT, role="publisher", name="another")
     bundle.pass_time(1000)
     assert bundle.ledgers["r1"].facts["local/progress/billing"] == before
-    assert bundle.repositories["r1"].table.destinations["billing"].sync == bundle.repositories["r1"].log.next - 1
+    assert (cursor.scanned_upto, repository.log.horizon) == (shown, shown + 2), "no subscriber is looked at for it"
+    bundle.publish(1, 3)
+    assert cursor.scanned_upto == repository.log.horizon == shown + 5
+    assert cursor.progress.sync == shown + 2
 
 
 def test_an_idle_topic_with_one_repository_rests_until_something_happens() -> None:

@@ -1,10 +1,10 @@
 """An epoch is a number of one repository: another one translates it, or says what it knows."""
 
 import pytest
-from tests.paper.bundle import PaperBundle, block
+from tests.paper.bundle import TOPIC, PaperBundle, block
 
 from stentor.client.reliable_subscription import since_of
-from stentor.model.control import Denial, Persistent, Rectify, TopicTask
+from stentor.model.control import Denial, Persistent, Recovery, Rectify, TopicTask
 from stentor.model.epoch import Epoch
 from stentor.model.errors import InvalidInput, Refusal
 from stentor.model.record import Kind
@@ -15,9 +15,11 @@ Event = tuple[int, int]  # incarnation and number
 
 
 def two_orders() -> PaperBundle:
-    """Two lives of a publisher sent three events each; r1 has stored those of the first life first, r2 the others."""
+    """Two lives of a publisher, which goes on with both, sent three events each; r1 has stored those of the first life
+    first, r2 the others.
+    """
     bundle = PaperBundle("r1", "r2", copies=1)
-    bundle.recover("publisher", "shop", "r1", incarnation=5)
+    bundle.say("publisher", "shop", Recovery(TOPIC, "shop", "publisher", 1, "", 5, resumes=True), "r1")
     bundle.recover("publisher", "shop", "r1", attempt=2, incarnation=6)
     for name, lives in (("r1", (5, 6)), ("r2", (6, 5))):
         for life in lives:
@@ -111,6 +113,28 @@ def test_what_waits_to_be_written_is_behind_every_beginning(since: str) -> None:
     bundle.lazy.clear()
     bundle.write("r1")
     assert begin(bundle, "r1", since) == [(5, 1), (5, 2), (5, 3)]
+
+
+@pytest.mark.parametrize("beginning", ["epoch r1:{}", "time 1"])
+def test_what_is_found_to_be_damaged_is_not_left_out_of_a_beginning(beginning: str) -> None:
+    bundle = PaperBundle("r1", "r2", copies=1)
+    bundle.recover("publisher", "shop", "r1")
+    for number in range(1, 4):
+        bundle.publish(number, 1)
+    bundle.clear()
+    first = number_of(bundle, "r1", 5, 1)
+    bundle.ledgers["r1"].damaged.add(first)
+    assert begin(bundle, "r1", beginning.format(first)) == [(5, 1), (5, 2), (5, 3)]
+
+
+def test_a_beginning_is_not_guessed_if_the_ledger_cannot_be_read() -> None:
+    bundle = PaperBundle("r1")
+    bundle.recover("publisher", "shop", "r1")
+    bundle.publish(1, 3)
+    bundle.unreadable.add("r1")
+    assert begin(bundle, "r1", "epoch r1:1") == []
+    bundle.unreadable.clear()
+    assert begin(bundle, "r1", "epoch r1:1") == [(5, 1), (5, 2), (5, 3)]
 
 
 def test_a_number_that_was_not_given_yet_is_refused() -> None:

@@ -72,6 +72,7 @@ class Admission:
         self._syncs, self._lives = syncs, lives
         self.holders = NameHolders(topic, settings.name, registry, table, feeds.cursors, self.say)
         self.publishers = self.holders.publishers
+        self.revoked: dict[str, None] = {}  # subscribers that were registered although they had no grant any more
         gossip.cares, gossip.stuck = self._cares, lambda: bool(commits.failure)
         self.handlers: dict[type[ControlEvent], Callable[[int, int, Any], None]] = {
             Probe: self._probe,
@@ -187,13 +188,13 @@ class Admission:
         self._gossip.say(steering)
 
     def _steer_publisher(self, inbox: str, event: Recovery, sender: int) -> None:
-        held = self.holders.claim(event)
+        self.holders.check(event)
         former = self.publishers.get(sender)
         if former is not None and former.attempt == event.attempt and not former.is_answered:
             self._hold_on(inbox, event)
             return
         stream = self._lives.stream(event, sender)
-        self.remember(held)
+        self.remember(self.holders.claim(event))
         self.remember(self._lives.begin(event, sender))
         steered = SteeredPublisher(sender, event.sender, inbox, event.incarnation, event.attempt)
         if former is not None and life_of(former.attempt) < life_of(event.attempt):
@@ -223,7 +224,7 @@ class Admission:
         if self._registry.has_unsubscribed(event.sender, event.incarnation):
             self._respond(inbox, event, where=event.where)  # it asked before that, or has not heard: it says so again
             return
-        held = self.holders.claim(event)
+        self.holders.check(event)
         cursor = self._feeds.cursors.get(event.sender)
         known = self._registry.subscriptions.get(event.sender)
         if cursor is not None and (cursor.incarnation, cursor.attempt) == (event.incarnation, event.attempt):
@@ -238,7 +239,7 @@ class Admission:
                 self._hold_on(inbox, event)
             return
         where = self._registry.filter_of(event)
-        self.remember(held)
+        self.remember(self.holders.claim(event))
         if known is None:
 
             def enlist(then: int, frontier: Frontier) -> None:
@@ -385,7 +386,7 @@ class Admission:
                 self.holders.turn_away("subscriber", event.sender, former.inbox, former.attempt)
         if event.incarnation == self._registry.subscriptions[event.sender].incarnation:
             cursor.doubt = {}  # it had no earlier life
-        self._feeds.cursors[event.sender] = cursor
+        self._feeds.steer(cursor)
         progress.steerer = self._settings.name
         self._announce(event)
 
@@ -450,8 +451,10 @@ class Admission:
                 if progress.where != subscription.where:
                     self._rebind(name, subscription)
                 self._move(progress, subscription.home)
+            if not registry.admits("subscriber", name):
+                self.revoked[name] = None
         self.remember(self._lives.apply())
-        self._log.introduce(registry.is_authorised)
+        self._log.introduce(self._lives.may_store)
 
     def _dismiss(self, role: Role, name: str, inbox: str) -> None:
         reason = f"{name} is not registered as a {role} of {self._topic} any more"

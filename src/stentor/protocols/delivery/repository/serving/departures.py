@@ -1,4 +1,8 @@
-"""Departures: a life of a subscriber ends in good order, or its subscription ends and nothing is kept for it."""
+"""Departures: a life of a subscriber ends in good order, or its subscription ends and nothing is kept for it.
+
+A subscriber leaves, or its grant is taken back. One repository may take back the grant while another one, which has not
+heard of that, registers the subscriber: once all have heard of both, its subscription ends.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -59,3 +63,15 @@ class Departures:
         """Answer when the bundle knows."""
         sync = Sync(self._topic, self._repository, event.attempt, 0, ended=True)
         self._admission.when_safe(lambda _: self._admission.say(inbox, sync))
+
+    def tick(self, *, is_agreed: bool) -> None:
+        """End the subscriptions of those that have no grant any more, if every member is here and has registered the
+        same: else a newer grant may be there.
+        """
+        registry, admission = self._registry, self._admission
+        revoked = [each for each in admission.revoked if each in registry.subscriptions]
+        revoked = [each for each in revoked if registry.created and not registry.admits("subscriber", each)]
+        admission.revoked = dict.fromkeys(revoked)
+        if revoked and is_agreed and self._repository == min(registry.storing_all(), default=""):
+            for name in revoked:
+                admission.remember(registry.unsubscribe(name))

@@ -5,7 +5,9 @@ the bundle can go on where another one stopped. A sync is the same in this repos
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import reduce
 from hashlib import blake2b
+from operator import xor
 
 import msgspec
 import numpy as np
@@ -46,8 +48,8 @@ class SubscriberProgress:
     """A registered subscriber: its subscription, and how far it is."""
 
     __slots__ = (
-        "_digest", "_news", "done", "epoch", "filter", "former", "handed", "name", "needs", "notice_group",
-        "registration", "renewed", "served", "slot", "steerer", "sync", "until", "where",
+        "_digest", "_news", "counted", "done", "epoch", "filter", "former", "handed", "name", "needs", "notice_group",
+        "registration", "renewed", "served", "slot", "stale", "steerer", "sync", "until", "where",
     )  # fmt: skip
 
     def __init__(self, name: str, slot: int, epoch: int, where: str) -> None:
@@ -67,6 +69,8 @@ class SubscriberProgress:
         self.renewed = False  # whether all of that is to be told as news
         self._news: dict[StreamId, Spans] = {}  # … since that was last written down
         self._digest: int | None = None  # of what it is done with
+        self.counted = 0  # its digest when the table last looked
+        self.stale: dict[SubscriberProgress, None] = {}  # the table's, in which it enters itself when that changes
         self.bind(where)
 
     def validate(self) -> None:
@@ -103,7 +107,7 @@ class SubscriberProgress:
 
     def mark(self, stream: StreamId, first: int, last: int) -> None:
         """These are acknowledged, or are not for it."""
-        self._digest = None
+        self._change()
         self._known(stream).add(first, last)
         self._news.setdefault(stream, Spans()).add(first, last)
 
@@ -113,7 +117,7 @@ class SubscriberProgress:
         if newest == self.handed:
             return False
         self.handed = newest
-        self._digest = None
+        self._change()
         return True
 
     def abandon(self, stream: StreamId) -> None:
@@ -121,12 +125,16 @@ class SubscriberProgress:
         self.needs.pop(stream, None)
         if self.done.pop(stream, None) is not None:
             self._news.pop(stream, None)
-            self._digest = None
+            self._change()
 
     def abandon_all(self, is_over: Callable[[StreamId], bool]) -> None:
         """There will be nothing more of the streams that are over."""
         for stream in [each for each in (*self.done, *self.needs) if is_over(each)]:
             self.abandon(stream)
+
+    def _change(self) -> None:
+        self._digest = None
+        self.stale[self] = None
 
     def _known(self, stream: StreamId) -> Spans:
         return self.done.setdefault(stream, Spans())
@@ -265,7 +273,8 @@ def runs_of(line: RecordHeader, rows: NDArray[np.intp]) -> list[SequenceRun]:
 class DisseminationTable:
     """All destinations of a topic, and which events are for whom. Invariants, asserted by `validate`:
 
-    `names` has every destination by its slot, and nobody else; who is served is in `_whole` or in the index, each once
+    `names` has every destination by its slot, and nobody else; who is served is in `_whole` or in the index, each once;
+    `digest` is the exclusive or of those of all
     """
 
     def __init__(self, streams: Streams) -> None:
@@ -276,6 +285,8 @@ class DisseminationTable:
         self.changed: dict[str, None] = {}  # who came, went or wants something else, since somebody looked
         self._whole: dict[int, None] = {}  # slots that want everything
         self._index = PairIndex()
+        self._digest = 0  # of what was counted of all
+        self._stale: dict[SubscriberProgress, None] = {}  # whose digest has changed since
 
     def validate(self) -> None:
         everyone = self.destinations.values()
@@ -287,6 +298,7 @@ class DisseminationTable:
         served = [each for each in everyone if each.served]
         assert self._whole.keys() == {each.slot for each in served if each.filter is None}, "who wants everything"
         assert (self._served, len(self._index)) == (len(served), len(served) - len(self._whole)), "who is served"
+        assert self.digest == reduce(xor, (each.digest for each in everyone), 0), "the digest of other progress"
 
     def recall(self, name: str, known: SubscriptionRecord, note: bytes) -> SubscriberProgress:
         progress = SubscriberProgress.recall(name, known, note)
@@ -323,11 +335,15 @@ class DisseminationTable:
             self.changed[name] = None
             del self.names[progress.slot]
             self._leave(progress)
+            self._stale.pop(progress, None)
+            self._digest ^= progress.counted
 
     def _enter(self, progress: SubscriberProgress) -> None:
         self.destinations[progress.name] = progress
         self.names[progress.slot] = progress.name
         self._slots = max(self._slots, progress.slot)
+        progress.stale = self._stale
+        self._stale[progress] = None
         if not progress.served:
             return
         self._served += 1
@@ -347,11 +363,12 @@ class DisseminationTable:
 
     @property
     def digest(self) -> int:
-        """The same for repositories that know the same of all subscribers."""
-        digest = 0
-        for progress in self.destinations.values():
-            digest ^= progress.digest
-        return digest
+        """The same for repositories that know the same of all subscribers. It costs by whose progress has changed."""
+        for progress in self._stale:
+            self._digest ^= progress.counted ^ progress.digest
+            progress.counted = progress.digest
+        self._stale.clear()
+        return self._digest
 
     def audience(self, block: Block) -> Mapping[int, bytes]:
         """The destinations of new events, by slot."""

@@ -56,19 +56,22 @@ class NameHolders:
         progress = self._table.destinations.get(name) if role == "subscriber" else None
         return max(life, progress.handed.life) if progress is not None else life  # older ledgers have that alone
 
-    def claim(self, event: Recovery) -> list[Fact]:
-        """Return what is to be written down of a life that wants to be steered; refuse one that is not the newest. Of
-        one life, what it asked last counts.
-        """
-        role, name = event.role, event.sender
-        life = event.incarnation if role == "subscriber" else life_of(event.attempt)  # streams outlive publishers
+    def check(self, event: Recovery) -> None:
+        """Refuse a life that wants to be steered and is not the newest. Of one life, what it asked last counts."""
+        role, name, life = event.role, event.sender, _life_of(event)
         newest = self.newest(role, name)
         attempts = [each.attempt for each in self.publishers.values() if each.name == name]
         if role == "subscriber":
             attempts = [self._cursors[name].attempt] if name in self._cursors else []
         if life < newest or any(life_of(attempt) == life and attempt > event.attempt for attempt in attempts):
             raise Refused(Refusal.FENCED, self._reason(role, name))
-        return self._registry.hold(role, name, life, event.node) if life > newest else []
+
+    def claim(self, event: Recovery) -> list[Fact]:
+        """A life holds its name from now on: return what is to be written down of that. Nothing may refuse it any more:
+        others would never hear of what the registry knows and nobody wrote down.
+        """
+        role, name, life = event.role, event.sender, _life_of(event)
+        return self._registry.hold(role, name, life, event.node) if life > self.newest(role, name) else []
 
     def _reason(self, role: Role, name: str) -> str:
         if role == "subscriber" and name not in self._registry.subscriptions:
@@ -126,3 +129,8 @@ class NameHolders:
                 del self.publishers[number]
                 if life_of(publisher.attempt) < life_of(stolen.attempt):
                     self.turn_away("publisher", publisher.name, publisher.inbox, publisher.attempt)
+
+
+def _life_of(event: Recovery) -> int:
+    """Return the life that wants to be steered; of a publisher its attempt's, since streams outlive publishers."""
+    return event.incarnation if event.role == "subscriber" else life_of(event.attempt)

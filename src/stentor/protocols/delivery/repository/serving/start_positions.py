@@ -133,14 +133,20 @@ class StartPositions:
         time: int,
         then: Callable[[int, Frontier], None],
     ) -> None:
-        """Read from a place on, and note the first number of each stream: a frontier is what lies before these."""
+        """Read from a place on, and note the first number of each stream: a frontier is what lies before these. What is
+        damaged counts as well, since another repository may mend it. If nothing can be read, there is no answer, and
+        the subscriber asks again.
+        """
 
         def found(now: int, scanned: Scanned) -> None:
-            for record in scanned.records:
-                if record.line.publisher:
-                    start = max(first - record.line.sequence, 0)
-                    seen.setdefault(record.line.stream, record.line.first + start)
-            end = scanned.records[-1].line.end + 1 if scanned.records else self._log.next
+            if scanned.reason:
+                return
+            lines = sorted([*(record.line for record in scanned.records), *scanned.damaged])
+            for line in lines:
+                if line.publisher:
+                    start = max(first - line.sequence, 0)
+                    seen.setdefault(line.stream, line.first + start)
+            end = lines[-1].end + 1 if lines else self._log.next
             if end < self._log.next and len(seen) < len(tops):
                 self._search(tops, seen, end, 0, then)
             else:

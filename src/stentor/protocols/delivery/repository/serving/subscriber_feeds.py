@@ -46,6 +46,13 @@ class SubscriberFeeds:
         self.held = False  # events do not come by themselves to those who are in other units than their publishers
         self.tokens = 0  # of what was asked of the ledger
         self.stalled = False  # readers may have stopped in front of something that can be read by now
+        # Whoever was shown all up to _quiet_after has nothing to be told up to _quiet_upto: between them are
+        # registrations alone. Invariant: _quiet_after <= _quiet_upto <= the horizon
+        self._quiet_after = self._quiet_upto = 0
+        # Who has not acknowledged all that it was told of, or of whose earlier lives not all is known: nobody else is
+        # looked at when time passes. One that another cursor replaced, or that is gone, stays until then.
+        self.waiting: dict[SubscriberCursor, None] = {}
+        self._ticked_at = 0
 
     def scan(self, then: Callable[[int, Scanned], None], first: int, budget: int = _SCAN, time: int = 0) -> int:
         """Read from the ledger, and go on with what is found."""
@@ -60,15 +67,28 @@ class SubscriberFeeds:
         self.recalls[self.tokens] = then
         self.effects.append(Recall(self._topic, self.tokens, wanted, budget, time))
 
+    def steer(self, cursor: SubscriberCursor) -> None:
+        """A subscriber is served from now on, with this cursor."""
+        self.cursors[cursor.progress.name] = cursor
+        self.waiting[cursor] = None
+
     def post(self, cursor: SubscriberCursor, event: Persistent | Rectify | Sync) -> None:
         self.effects.append(SendLetter(cursor.inbox, (event,)))
 
     # ---- telling
 
-    def feed_all(self) -> None:
-        """There is something new: those who want the same, and are equally far, are told together."""
+    def feed_all(self, shown: int) -> None:
+        """There is something new after this sequence number: those who want the same, and are equally far, are told
+        together. Registrations are for nobody: as long as nothing else follows them, no reader is looked at.
+        """
+        if self._quiet_upto < shown:
+            self._quiet_after = shown
+        self._quiet_upto = self._notes_after(shown)
+        if self._quiet_upto == self._log.horizon:
+            return
         groups: dict[tuple[str, int], list[SubscriberCursor]] = {}
         for cursor in self.cursors.values():
+            self._pass_registrations(cursor)
             groups.setdefault((cursor.progress.where, cursor.scanned_upto), []).append(cursor)
         for group in groups.values():
             together = [cursor for cursor in group if cursor.in_notice_group and self._follows(cursor)]
@@ -77,6 +97,21 @@ class SubscriberFeeds:
             for cursor in group:
                 if cursor.scanned_upto < self._log.horizon:
                     self.feed(cursor)
+
+    def _notes_after(self, shown: int) -> int:
+        """Return the last of the sequence numbers after this one that are registrations, without a gap."""
+        while shown < self._log.horizon:
+            record = self._log.at(shown + 1)
+            if record is None or record.line.kind is not Kind.NOTE:
+                break
+            shown = record.line.end
+        return shown
+
+    def _pass_registrations(self, cursor: SubscriberCursor) -> None:
+        if self._quiet_after <= cursor.scanned_upto < self._quiet_upto and not cursor.scanning:
+            cursor.scanned_upto = self._quiet_upto
+            if cursor.skip():
+                self.progress_changed[cursor.progress.name] = None
 
     def _follows(self, cursor: SubscriberCursor) -> bool:
         """Whether it is told what is new, and nothing else."""
@@ -117,6 +152,7 @@ class SubscriberFeeds:
             cursor.follow(sent, lines, told)
             if found:
                 cursor.announced_upto = sent
+                self._await(cursor)
             elif cursor.skip():
                 self.progress_changed[cursor.progress.name] = None
         if found:
@@ -133,6 +169,7 @@ class SubscriberFeeds:
         """Tell one what is there for it, as far as its window allows; if it inquired, also that it is nothing."""
         if cursor.scanning or not cursor.active:
             return
+        self._pass_registrations(cursor)
         log = self._log
         found: list[SequenceRun] = []
         end = log.horizon if cursor.ask is Ask.KNOWN else 0
@@ -206,8 +243,16 @@ class SubscriberFeeds:
             if self.held and not cursor.rectifying:
                 self._accompany(cursor, part)
             cursor.rectifying = False
+        if cursor.pending:
+            self._await(cursor)
         if not parts and cursor.skip():
             self.progress_changed[cursor.progress.name] = None
+
+    def _await(self, cursor: SubscriberCursor) -> None:
+        """It was told of events: from now on the time counts in which it does not acknowledge them."""
+        if cursor not in self.waiting:
+            self.waiting[cursor] = None
+            cursor.answered = max(cursor.answered, self._ticked_at)
 
     # ---- acknowledgements
 
@@ -234,6 +279,8 @@ class SubscriberFeeds:
         """Say what earlier lives of a subscriber may have been handed; nothing is handed out of what is over."""
         over = self._log.streams.is_over
         cursor.doubt = None if doubt is None else {key: last for key, last in doubt.items() if not over(key)}
+        if doubt is None:
+            self.waiting[cursor] = None
         if cursor.ask is not Ask.NONE and cursor.progress.learn(cursor.testify()):
             self.progress_changed[cursor.progress.name] = None
 
@@ -284,12 +331,18 @@ class SubscriberFeeds:
         stalled, self.stalled = self.stalled, False
         for cursor in list(self.cursors.values()) if stalled else ():
             self.feed(cursor)
-        for cursor in self.cursors.values():
+        self._ticked_at = now
+        for cursor in list(self.waiting):
+            if self.cursors.get(cursor.progress.name) is not cursor:
+                del self.waiting[cursor]
+                continue
             if cursor.doubt is None and now - cursor.began > self._suspicion:
                 # whatever others gave it before, they have told us by now that it exists
                 self.judge(cursor, {key: stream.announced.last for key, stream in self._log.streams.items()})
             if not cursor.pending:
                 cursor.answered = now
+                if cursor.doubt is not None:
+                    del self.waiting[cursor]
                 continue
             waiting = True
             pause = cursor.pause or self._rectify_after

@@ -12,7 +12,7 @@ from stentor.model.control import Recovery, StreamRanges
 from stentor.model.errors import Refusal, Refused
 from stentor.protocols.delivery.replication.gossip import Gossip
 from stentor.protocols.delivery.repository.registry import Registry
-from stentor.protocols.delivery.repository.storing.unknown_publishers import UnknownPublishers
+from stentor.protocols.delivery.repository.storing.event_log import EventLog
 from stentor.protocols.delivery.settings import RepositorySettings
 
 
@@ -28,11 +28,9 @@ class _Refusal(NamedTuple):
 class UnknownLives:
     """Those that publishers of one topic have told one repository of."""
 
-    def __init__(
-        self, settings: RepositorySettings, registry: Registry, gossip: Gossip, strangers: UnknownPublishers
-    ) -> None:
-        self._settings, self._registry = settings, registry
-        self._gossip, self._strangers = gossip, strangers
+    def __init__(self, settings: RepositorySettings, store: EventLog, registry: Registry, gossip: Gossip) -> None:
+        self._settings, self._log = settings, store
+        self._registry, self._gossip = registry, gossip
         self._refused: dict[int, _Refusal] = {}  # the last one of each publisher
         self._accepted: dict[int, int] = {}  # by publisher, the last life whose facts an operator gave up
 
@@ -52,9 +50,11 @@ class UnknownLives:
 
     def _answered(self, sender: int) -> list[int]:
         """Return the unknown lives of a publisher that were answered elsewhere; one that was not sends nothing."""
+        streams = self._log.streams
         # Blocks without an order may be of an earlier topic of this name, which was deleted.
-        heard = [stream for stream in self._strangers.streams.values() if stream.announced]
-        lives = [stream.id[1] for stream in heard if stream.id[0] == sender]
+        heard = [key for key, stream in streams.strangers.streams.items() if stream.announced and key[0] == sender]
+        stored = [life for life, stream in streams.lives(sender).items() if stream.announced]  # at another repository
+        lives = [*stored, *(life for _, life in heard)]
         lives += [self._refused[sender].life] if sender in self._refused else []
         return [life for life in lives if not self._registry.is_introduced(sender, life)]
 
@@ -63,6 +63,12 @@ class UnknownLives:
         is_introduced = self._registry.is_introduced
         refused = {number: each for number, each in self._refused.items() if not is_introduced(number, each.life)}
         return {number: each for number, each in refused.items() if each.life > self._accepted.get(number, 0)}
+
+    def tick(self, now: int) -> None:
+        """Store what came of lives of which no fact tells, once nobody has one: nobody has answered them."""
+        registry = self._registry
+        if self._gossip.knows_all(now):
+            self._log.introduce(lambda key: registry.is_authorised(key[0]) and registry.is_introduced(*key))
 
     def is_waiting(self, now: int, longer_than: int = 0) -> bool:
         """Return whether a life has been waited for that long, with nobody coming or going meanwhile."""

@@ -51,7 +51,8 @@ class EventLog:
         self.keeps_all = False  # … but what its publisher sent to us,
         self.home = 0  # … or sent on this topic, which is our unit's
         self.streams = streams
-        self.is_introduced: Callable[[StreamId], bool] = lambda _: True  # whether the fact of a life is here
+        self.is_introduced: Callable[[StreamId], bool] = lambda _: True  # whether a fact tells of a life or a later one
+        self.is_past_known: Callable[[StreamId], bool] = lambda _: True  # … and of this one: where earlier ones end
         self.schemas: dict[int, Schema] = {NO_SCHEMA: EMPTY_SCHEMA}
         self.next = 1
         self.horizon = 0
@@ -150,7 +151,7 @@ class EventLog:
     def receive(self, now: int, block: Block, known: bool, ordered: bool = False) -> None:
         """Events came; `known` tells that their publisher may publish, `ordered` that they came with their numbers."""
         key, first, last = (block.publisher, block.incarnation), block.catenation, block.last()
-        known = known and self.is_introduced(key)
+        known = known and self.is_past_known(key)
         if not known and key not in self.streams:
             if not self.streams.strangers.hold(now, block, ordered):
                 self.strangers += block.count
@@ -171,7 +172,7 @@ class EventLog:
         self, now: int, key: StreamId, first: int, last: int, known: bool, acknowledged: tuple[Span, ...] = ()
     ) -> PublisherStream | None:
         """A publisher says what it has sent, and what it knows to be stored. Return its stream, if it is known."""
-        known = known and self.is_introduced(key)
+        known = known and self.is_past_known(key)
         if not known and key not in self.streams:
             self.streams.strangers.order(now, key, first, last, acknowledged)
             return None
@@ -188,18 +189,18 @@ class EventLog:
         stream.announced.update(acknowledged)
         return stream
 
-    def introduce(self, is_known: Callable[[int], bool]) -> None:
+    def introduce(self, is_due: Callable[[StreamId], bool]) -> None:
         """Store what waited until it is known that its publisher may publish, and what came before this life."""
-        for key in [key for key in self.streams.strangers.streams if is_known(key[0]) and self.is_introduced(key)]:
+        for key in [key for key in self.streams.strangers.streams if is_due(key)]:
             if self.streams.find(key) is None:
                 self.streams.strangers.take(key)
-        for stream in list(self.streams.unsettled):
-            if stream.waiting and is_known(stream.id[0]):
-                self.admit(stream)
+        for stream in [each for each in self.streams.unsettled if each.waiting and is_due(each.id)]:
+            for block in stream.take_ordered():
+                self._take(stream, block)
 
     def admit(self, stream: PublisherStream) -> None:
         """Store what waited for its order event."""
-        for block in stream.take_ordered() if self.is_introduced(stream.id) else ():
+        for block in stream.take_ordered() if self.is_past_known(stream.id) else ():
             self._take(stream, block)
 
     def set_aside(self, stream: PublisherStream, last: int) -> None:

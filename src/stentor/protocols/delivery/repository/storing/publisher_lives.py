@@ -27,10 +27,24 @@ class PublisherLives:
         self._log, self._registry = store, registry
         self.unknown = unknown
         self._fixed: dict[int, int] = {}  # the newest life of each publisher before which we have said what we know
-        store.is_introduced = self._is_introduced
+        # What was to be set aside when we last looked: whoever tells of a newer life may never have heard of it.
+        self._ends: dict[int, PublisherEnds] = {}
+        store.is_introduced, store.is_past_known = self._is_introduced, self._is_past_known
 
     def _is_introduced(self, stream: StreamId) -> bool:
         return self._registry.terms.open or self._registry.is_introduced(*stream)
+
+    def _is_past_known(self, stream: StreamId) -> bool:
+        """Return whether it is known what a life may follow that its publisher sends something of: it has records here,
+        or the fact tells of it. One that tells of a newer life alone may be of somebody who never heard of this one.
+        """
+        known, there = self._registry.publishers.get(stream[0]), self._log.streams.get(stream)
+        is_told = self._registry.terms.open or (known is not None and known.tells_of(stream[1]))
+        return is_told or (there is not None and there.highest_numbered > 0)
+
+    def may_store(self, stream: StreamId) -> bool:
+        """Return whether what a publisher sends of a life is stored when it comes."""
+        return self._registry.is_authorised(stream[0]) and self._is_past_known(stream)
 
     # ---- steering
 
@@ -65,10 +79,13 @@ class PublisherLives:
 
     def _known_ends(self, publisher: int, before: int) -> dict[int, int]:
         """Return up to where lives before this one are known here, but for those that are collected or resumed."""
-        streams = self._log.streams.lives(publisher).items()
-        earlier = [each for each in streams if each[0] < before and not self._registry.is_resumed(publisher, each[0])]
-        ends = {life: stream.known for life, stream in earlier if stream.end > stream.floor}
-        return {life: end for life, end in ends.items() if not self._is_collected(publisher, life, end)}
+        registry, ends = self._registry, dict(self._ends.get(publisher, ()))
+        for life, stream in self._log.streams.lives(publisher).items():
+            if life < before and stream.end > stream.floor:
+                ends[life] = max(stream.known, ends.get(life, 0))
+        over = {life for life in ends if registry.is_resumed(publisher, life) or registry.is_closed((publisher, life))}
+        over |= {life for life, end in ends.items() if self._is_collected(publisher, life, end)}
+        return {life: end for life, end in ends.items() if life not in over}
 
     def _is_collected(self, publisher: int, life: int, end: int) -> bool:
         stream = self._log.streams.get((publisher, life))
@@ -83,6 +100,7 @@ class PublisherLives:
     def recall(self) -> None:
         """Set aside what was to be set aside when we ended."""
         self._fixed = {number: known.incarnation for number, known in self._registry.publishers.items()}
+        self._ends = {number: known.ends for number, known in self._registry.publishers.items() if known.ends}
         self.apply()
 
     def apply(self) -> list[Fact]:
@@ -96,7 +114,8 @@ class PublisherLives:
                 self._fixed[publisher] = newest
                 ends = self._merged(publisher, self._known_ends(publisher, newest))
                 facts += self._registry.fix_ends(publisher, ends)
-            for life, end in self._registry.publishers[publisher].ends:
+            self._ends[publisher] = self._registry.publishers[publisher].ends
+            for life, end in self._ends[publisher]:
                 if not self._is_collected(publisher, life, end):
                     self._log.set_aside(self._log.streams[publisher, life], end)
         return facts

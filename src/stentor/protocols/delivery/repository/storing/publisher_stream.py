@@ -417,9 +417,8 @@ class PublisherStream:
 
     def dismiss(self, peer: str) -> None:
         """Another repository has nothing of it, or does not count any more."""
-        self.forgotten.pop(peer, None)
-        self.peer_stored.pop(peer, None)
-        self.damages.pop(peer, None)
+        for told in (self.forgotten, self.peer_stored, self.peer_floors, self.peer_skipped, self.damages):
+            told.pop(peer, None)
 
     def wanted_from(self, peer: str) -> list[Span]:
         """What the other one has and we do not."""

@@ -150,6 +150,19 @@ def test_a_member_whose_disk_is_full_keeps_nobody_from_beginning_a_life() -> Non
     assert ("r1", attempt(5), None) in answers(bundle)
 
 
+def test_a_life_that_is_refused_for_another_reason_does_not_take_the_name() -> None:
+    bundle = PaperBundle("r1", "r2")
+    come(bundle, "subscriber", "billing", "r1", 5)
+    come(bundle, "publisher", "shop", "r1", 5)
+    answers(bundle)
+    bundle.recover("subscriber", "billing", "r1", attempt=attempt(6), incarnation=6, where="price >")
+    bundle.recover("publisher", "shop", "r1", attempt=attempt(6), incarnation=4)  # a stream that was outlived
+    assert answers(bundle) == [("r1", attempt(6), Refusal.FILTER), ("r1", attempt(6), Refusal.FENCED)]
+    one, other = (each.registry for each in bundle.repositories.values())
+    assert [one.life_of(role, name) for role, name in NAMES] == [5, 5]
+    assert one.digest == other.digest
+
+
 @pytest.mark.req("RD-25")
 def test_what_a_fenced_subscriber_acknowledges_does_not_count() -> None:
     bundle = PaperBundle("r1", "r2", "r3")

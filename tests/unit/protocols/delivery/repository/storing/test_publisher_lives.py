@@ -1,11 +1,13 @@
 """The lives of a publisher: what an earlier one had acknowledged comes before what a later one sends."""
 
+import msgspec
 import pytest
 from tests.paper.bundle import KEEPER, TOPIC, PaperBundle, block
 
 from stentor.model.communication import end_name, repository_name
 from stentor.model.control import (
     Denial,
+    GossipFacts,
     GossipRequest,
     GossipState,
     Migrate,
@@ -52,6 +54,16 @@ def outlived() -> PaperBundle:
     bundle.kill("r3")
     bundle.slow.clear()
     return bundle
+
+
+def agree(one: Registry, other: Registry) -> PublisherRecord:
+    """Let two registries tell each other what they know; return what both know of the shop then."""
+    for _ in range(2):
+        one.merge(other.newer_than({}))
+        other.merge(one.newer_than({}))
+    assert one.publishers == other.publishers
+    assert one.digest == other.digest
+    return one.publishers[SHOP]
 
 
 def is_ready(bundle: PaperBundle, name: str) -> bool:
@@ -192,6 +204,67 @@ def test_one_that_waits_long_for_what_is_known_of_a_life_serves_nobody_until_an_
     assert isinstance(ask_again(bundle, 2), RecoveryResponse)
 
 
+def tell_of_life_6(bundle: PaperBundle, digest: int) -> None:
+    """r2 says to r1 that it has two events of life 6, and a registry of this digest."""
+    held, version = (StreamRanges(SHOP, 6, 0, ((1, 2),)),), bundle.repositories["r1"].registry.version
+    state = GossipState(TOPIC, "r2", True, held, digest, whole=True, version=version)
+    bundle.step("r1", LetterReceived(publisher_id(KEEPER, repository_name("r2")), [state]))
+
+
+@pytest.mark.req("RD-30")
+def test_a_life_that_follows_one_of_which_another_repository_has_events_waits_for_its_fact() -> None:
+    bundle = PaperBundle("r1", "r2")
+    bundle.recover("publisher", "shop", "r1", incarnation=5)
+    bundle.kill("r2")
+    registry = bundle.repositories["r1"].registry
+    tell_of_life_6(bundle, registry.digest + 1)
+    bundle.clear()
+    bundle.recover("publisher", "shop", "r1", incarnation=7, attempt=7 << 15)
+    assert [denial.code for denial in bundle.told(Denial, "shop")] == [Refusal.BUSY]
+    assert registry.publishers[SHOP].incarnation == 5
+
+
+def passed_over() -> PaperBundle:
+    """Life 5 published 1 … 3 to r3, which answered life 6 alone and died. r1 has letters of life 6, and hears of life
+    7 from r2, which knows neither.
+    """
+    bundle = PaperBundle("r1", "r2", "r3", copies=1)
+    bundle.recover("publisher", "shop", "r3")
+    bundle.kill("r1")
+    bundle.kill("r2")
+    bundle.publish(1, 3)
+    bundle.pass_time(15_000)
+    bundle.recover("publisher", "shop", "r3", incarnation=6, attempt=6 << 15)
+    bundle.pass_time(1000)
+    assert [response.attempt for response in bundle.told(RecoveryResponse, "shop")] == [1, 6 << 15]
+    bundle.kill("r3")
+    bundle.start("r1")
+    bundle.start("r2")
+    bundle.pass_time(35_000)
+    bundle.publish(1, 2, "r1", incarnation=6)
+    bundle.recover("publisher", "shop", "r2", incarnation=7, attempt=7 << 15)
+    bundle.pass_time(1000)
+    bundle.publish(1, 1, incarnation=7)
+    return bundle
+
+
+@pytest.mark.req("RD-30")
+def test_letters_of_a_life_wait_although_a_fact_tells_of_a_newer_one() -> None:
+    bundle = passed_over()
+    assert stored(bundle, "r1") == [(7, 1)], "whoever has answered life 6 knows what had been acknowledged before it"
+    bundle.start("r3")
+    bundle.pass_time(3000)
+    assert stored(bundle, "r1") == [(7, 1), (5, 1), (5, 2), (5, 3), (6, 1), (6, 2)]
+
+
+def test_letters_of_a_life_that_nobody_has_answered_are_stored_when_all_are_here() -> None:
+    bundle = PaperBundle("r1", "r2")
+    bundle.recover("publisher", "shop", "r1", incarnation=7)
+    bundle.publish(1, 2, "r1", incarnation=6)
+    bundle.pass_time(1000)
+    assert stored(bundle, "r1") == stored(bundle, "r2") == [(6, 1), (6, 2)]
+
+
 @pytest.mark.req("RD-30")
 def test_the_first_events_of_a_life_are_not_fetched_before_it_is_known_what_came_before_it() -> None:
     bundle = PaperBundle("r1", "r2")
@@ -201,11 +274,8 @@ def test_the_first_events_of_a_life_are_not_fetched_before_it_is_known_what_came
 
     def asked(digest: int) -> list[GossipRequest]:
         """What r1 asks of r2, which has two events of life 6 and a registry of this digest."""
-        state = GossipState(
-            TOPIC, "r2", True, (StreamRanges(SHOP, 6, 0, ((1, 2),)),), digest, whole=True, version=registry.version
-        )
         bundle.clear()
-        bundle.step("r1", LetterReceived(publisher_id(KEEPER, repository_name("r2")), [state]))
+        tell_of_life_6(bundle, digest)
         bundle.pass_time(1000)
         return bundle.told(GossipRequest)
 
@@ -287,23 +357,60 @@ def test_a_fact_that_was_written_without_knowing_of_a_newer_life_takes_nothing_b
     one.record_publisher("shop", end, "", 6, ends=((5, 30),))
     other.record_publisher("shop", end, "", 4)
     other.record_publisher("shop", end, "", 5, ends=((4, 10),))
-    for _ in range(2):
-        one.merge(other.newer_than({}))
-        other.merge(one.newer_than({}))
-    assert one.publishers == other.publishers == {SHOP: PublisherRecord("shop", "", 6, (), ((4, 10), (5, 30)))}
-    assert one.digest == other.digest
+    assert agree(one, other) == PublisherRecord("shop", "", 6, (), ((4, 10), (5, 30)))
+
+
+def test_ends_that_two_repositories_raised_at_once_are_all_kept() -> None:
+    end = end_name("publisher", "shop", TOPIC)
+    one, other = Registry("r1"), Registry("r2")
+    one.record_publisher("shop", end, "", 6, ends=((3, 7), (5, 20)))
+    agree(one, other)
+    one.fix_ends(SHOP, ((3, 7), (4, 10), (5, 20)))
+    other.fix_ends(SHOP, ((3, 7), (5, 30)))
+    assert agree(one, other).ends == ((3, 7), (4, 10), (5, 30))
+
+
+def test_a_life_that_is_resumed_stays_so_when_one_that_did_not_know_it_tells_of_a_newer_life() -> None:
+    end = end_name("publisher", "shop", TOPIC)
+    one, other = Registry("r1"), Registry("r2")
+    one.record_publisher("shop", end, "", 5, ends=((4, 10),))
+    agree(one, other)
+    one.record_publisher("shop", end, "", 4, resumes=True)
+    other.record_publisher("shop", end, "", 6, ends=((4, 10), (5, 20)))
+    known = agree(one, other)
+    assert (known.resumed, known.ends) == ((4,), ((5, 20),))
+
+
+def test_registries_agree_which_lives_are_resumed_although_there_are_too_many() -> None:
+    end = end_name("publisher", "shop", TOPIC)
+    one, other = Registry("r1"), Registry("r2")
+    for registry, lives in ((one, range(1, 12)), (other, range(3, 20))):
+        for life in lives:
+            registry.record_publisher("shop", end, "", life, resumes=True)
+    assert agree(one, other).resumed == tuple(range(12, 20))
+
+
+@pytest.mark.req("RD-30")
+def test_one_that_tells_of_a_newer_life_without_knowing_of_an_end_does_not_take_it_back() -> None:
+    bundle = outlived()
+    assert bundle.repositories["r1"].registry.publishers[SHOP].ends == ((5, 3),)
+    newer = (f"publisher/{SHOP:016x}", 99, "r2", msgspec.msgpack.encode(PublisherRecord("shop", "", 7)))
+    bundle.step("r1", LetterReceived(publisher_id(KEEPER, repository_name("r2")), [GossipFacts(TOPIC, "r2", (newer,))]))
+    assert dict(bundle.repositories["r1"].registry.publishers[SHOP].ends)[5] == 3
+    bundle.pass_time(60_000)
+    assert not is_ready(bundle, "r1")
 
 
 def test_events_of_a_life_wait_for_the_fact_that_tells_of_it() -> None:
     streams = Streams()
     log = EventLog(streams, Budget(1 << 20), DisseminationTable(streams).audience)
     introduced: set[tuple[int, int]] = set()
-    log.is_introduced = introduced.__contains__
+    log.is_introduced = log.is_past_known = introduced.__contains__
     log.fetch(1, block(1))
     log.receive(1, block(2), known=True, ordered=True)
     assert log.stored == 0
     introduced.add((SHOP, 5))
-    log.introduce(lambda _: True)
+    log.introduce(introduced.__contains__)
     assert log.stored == 1, "what came from the publisher; what another repository has is asked for again"
     log.fetch(1, block(1))
     assert log.stored == 2

@@ -1,0 +1,1 @@
+"""Commands that publish events and print them: `stentor pub`, `sub` and `send`."""

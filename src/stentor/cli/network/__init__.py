@@ -1,0 +1,1 @@
+"""Commands on a running network of brokers: `stentor status`, `map`, `route`, `explain`, `link` and `broker`."""

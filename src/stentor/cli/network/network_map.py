@@ -1,0 +1,150 @@
+"""`stentor map`: the whole network, asked broker by broker, for people, programs and pictures."""
+
+import asyncio
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+from rich.tree import Tree
+
+from stentor.admin.survey import SUSPECTED, UP, BrokerSeen, Survey, UnitSeen, concerns, survey
+from stentor.cli.network.drawing import draw, short
+from stentor.cli.terminal.narrow_table import Cell, narrow_table
+from stentor.cli.terminal.options import TlsOption, UrlOption, WaitOption
+from stentor.cli.terminal.printable import cell, print_json, printable
+from stentor.model.count import counted
+from stentor.model.errors import StentorError
+
+_COLOURS = {UP: "green", SUSPECTED: "yellow", "down": "red", "unreachable": "red"}
+_SHARPNESS = 2.0  # pixels of a PNG for each of the SVG
+
+
+def network_map(
+    svg: Annotated[Path | None, typer.Option("--svg", help="Draw it into this file.", dir_okay=False)] = None,
+    png: Annotated[
+        Path | None, typer.Option("--png", help="The same as pixels (needs stentor\\[map]).", dir_okay=False)
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Everything, as JSON.")] = False,
+    url: UrlOption = None,
+    tls: TlsOption = None,
+    wait: WaitOption = 0.0,
+) -> None:
+    """Show the network: units, brokers and their load, links with level, cost and traffic, and what is not reached.
+
+    A broker sees only its own surroundings, so the walk begins at --url and goes on to every broker that anybody there
+    knows. Who does not answer within 4 seconds is marked. With --svg or --png, a picture is drawn.
+    """
+    found = asyncio.run(survey(url, tls, wait=wait))
+    if svg is not None or png is not None:
+        picture = draw(found)
+        if svg is not None:
+            svg.write_text(picture, encoding="utf-8")
+        if png is not None:
+            png.write_bytes(render(picture))
+    if json:
+        print_json(found)
+        return
+    console = Console(highlight=False)
+    console.print(_tree(found))
+    if found.links:
+        console.print(_links(found, console.width))
+    troubles = concerns(found)
+    for line in troubles:
+        console.print(cell(f"! {line}", "red"), soft_wrap=True)
+    if not troubles:
+        console.print("all brokers answer, and no unit is in parts", style="green")
+    for path in (svg, png):
+        if path is not None:
+            console.print(Text(f"drawn: {path}", "dim"), soft_wrap=True)
+
+
+def render(picture: str) -> bytes:
+    """An SVG picture as PNG."""
+    try:
+        from resvg_py import svg_to_bytes  # an extra: few need pixels
+    except ImportError:
+        raise StentorError("--png needs a renderer: pip install 'stentor[map]', or use --svg") from None
+    return bytes(svg_to_bytes(svg_string=picture, zoom=_SHARPNESS))
+
+
+def _tree(found: Survey) -> Tree:
+    silent = len(found.brokers) - len(found.views())
+    words = f"network: {counted(len(found.brokers), 'broker')}, {counted(len(found.links), 'link')}"
+    words += f", {silent} silent" if silent else ""
+    paths = _path_length(found, "")
+    words += f", {paths:.1f} on a path between its members on average" if paths else ""
+    root = Tree(Text(words, "bold"))
+    _grow(root, found.network, found)
+    return root
+
+
+def _grow(branch: Tree, unit: UnitSeen, found: Survey) -> None:
+    for each in unit.units:
+        label = cell(each.name.rpartition("/")[2], "bold")
+        if len(each.parts) > 1:
+            label.append(f"  in {len(each.parts)} parts", "red")
+        if not each.seen:
+            label.append("  nobody answers", "red")
+        policy = _forwarding(found, each.name)
+        if policy not in ("", "content"):
+            label.append(f"  {printable(policy)}", "dim")
+        paths = _path_length(found, each.name)
+        if paths > 1:
+            label.append(f"  paths of {paths:.1f} links on average", "dim")
+        _grow(branch.add(label), each, found)
+    for name in unit.brokers:
+        branch.add(_broker(found.brokers[name], first=name == found.origin))
+
+
+def _forwarding(found: Survey, unit: str) -> str:
+    """How a unit's members forward to each other, as those inside say."""
+    scopes = (scope for view in found.views().values() for scope in view.scopes)
+    return next((scope.forwarding for scope in scopes if scope.scope == unit), "")
+
+
+def _path_length(found: Survey, unit: str) -> float:
+    """How long paths between a unit's members are on average, as the broker says that reaches most of them."""
+    scopes = [scope for view in found.views().values() for scope in view.scopes if scope.scope == unit]
+    widest = max(scopes, key=lambda scope: sum(each.reachable for each in scope.members), default=None)
+    return 0.0 if widest is None else widest.path_length
+
+
+def _broker(broker: BrokerSeen, *, first: bool) -> Text:
+    colour = _COLOURS[broker.state]
+    label = Text("● " if broker.view is not None else "○ ", colour)
+    label.append(printable(broker.name.rpartition("/")[2]), "bold underline" if first else "bold")
+    view = broker.view
+    if view is None:
+        return label.append(f"  {broker.state}", colour).append(f"  {printable(broker.address)}", "dim")
+    label.append(f"  {counted(view.clients, 'client')}, {view.relayed:,} relayed, {view.entered:,} entered")
+    if view.stranded or view.circling:
+        label.append(f", {view.stranded:,} stranded, {view.circling:,} circling", "red")
+    above = [unit for unit in view.speaks_for if unit != view.node]
+    if above:
+        label.append(printable(f"  speaks for {', '.join(above)}"), "cyan")
+    return label.append(f"  {printable(broker.address)}", "dim")
+
+
+def _links(found: Survey, width: int) -> Table:
+    links = sorted(found.links, key=lambda link: (-link.level, link.one, link.other))
+    columns: dict[str, list[Cell]] = {
+        "from": [cell(link.one) for link in links],
+        "to": [cell(link.other or f"? at {link.address}") for link in links],
+        "level": [str(link.level) for link in links],
+        "cost": [f"{link.cost:g}" for link in links],
+        "state": [cell(_state(link.ends, link.state), _COLOURS[link.state]) for link in links],
+        "round trip": [f"{1000 * link.round_trip:.1f} ms" if link.round_trip else "–" for link in links],
+        "events →": [short(link.onward) for link in links],
+        "events ←": [short(link.backward) for link in links],
+    }
+    right = ("level", "cost", "round trip", "events →", "events ←")
+    return narrow_table(columns, width, right=right, spare=("cost", "round trip"), title="links")
+
+
+def _state(ends: tuple[str, str], state: str) -> str:
+    """Both words if the two ends do not agree."""
+    said = [each for each in ends if each]
+    return state if len(set(said)) < 2 else " / ".join(said)

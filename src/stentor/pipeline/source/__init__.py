@@ -1,0 +1,1 @@
+"""The data source of Spark: stored events as rows."""

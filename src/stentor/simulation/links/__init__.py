@@ -1,0 +1,1 @@
+"""What lies between simulated hosts: the network, and links as streams of bytes or as datagrams."""
