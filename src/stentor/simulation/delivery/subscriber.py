@@ -222,7 +222,7 @@ class SimSubscriber(SimProcess):
             return
         if any(why in forbid.reason for why in ("cannot translate", "is no repository of", "is none yet")):
             self.world.seen["untranslated"] += 1
-        elif not self.revoked:
+        elif not self.revoked and not self.page.ended:
             self.accuse("refused", f"{self.short}: {forbid.reason}")
         self.note(f"forbidden: {forbid.reason}")
         self.page.ended = True
