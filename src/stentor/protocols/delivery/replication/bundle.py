@@ -280,7 +280,7 @@ class Bundle:
         for stream in streams:
             if stream.stored.covers(1, stream.announced.last):
                 continue
-            gaps = stream.overdue(stream.wanted_from(peer.name), settled)
+            gaps = stream.overdue(stream.offered_by(peer.name), settled)  # what it has forgotten is with another one
             for other in self.peers.values():
                 if other is not peer and other.asked > since and stream.id in other.wanted:
                     gaps = [rest for gap in gaps for rest in other.wanted[stream.id].missing(*gap)]

@@ -51,6 +51,19 @@ def test_others_are_asked_for_different_events() -> None:
     ), "the first does not answer"
 
 
+def test_one_that_has_forgotten_events_is_not_asked_for_them_before_one_that_has_them() -> None:
+    bundle, streams = Bundle("r1"), Streams()
+    bundle.admit({"r1": "", "r2": "", "r3": ""})
+    for name, held in (("r2", StreamRanges(*STREAM, 7, ())), ("r3", StreamRanges(*STREAM, 4, ((5, 7),)))):
+        bundle.take_state(bundle.peers[name], GossipState(TOPIC, name, True, (held,), 0, whole=True), streams)
+    streams[STREAM].forget(4)
+    asked = {}
+    for name, peer in bundle.peers.items():
+        asked[name] = bundle.wants(peer, streams.values(), settled=0, most=30, since=5)
+        peer.asked = 7 if asked[name] else 0
+    assert asked == {"r2": (), "r3": (StreamRanges(*STREAM, 0, ((5, 7),)),)}
+
+
 def test_the_word_of_one_that_is_no_member_any_more_keeps_events_for_nobody() -> None:
     bundle, streams = Bundle("r1"), Streams()
     bundle.admit({"r1": "", "r2": "unit"})
