@@ -50,9 +50,11 @@ class Departures:
             self._feeds.part(event.sender, inbox, event.attempt)  # the answer was lost
 
     def _unsubscribe(self, inbox: str, event: SubscriberEnd) -> None:
-        """End a subscription, unless a newer life holds the name; its grant stays."""
-        holders = self._admission.holders
-        if event.incarnation < holders.newest("subscriber", event.sender):
+        """End a subscription, unless a newer life holds the name; its grant stays. A life that has ended it before is
+        heard again: another repository may have registered it once more in the same moment.
+        """
+        holders, has_left = self._admission.holders, self._registry.has_unsubscribed(event.sender, event.incarnation)
+        if event.incarnation < holders.newest("subscriber", event.sender) and not has_left:
             holders.turn_away("subscriber", event.sender, inbox, event.attempt)
             return
         self._feeds.cursors.pop(event.sender, None)  # it is told nothing more

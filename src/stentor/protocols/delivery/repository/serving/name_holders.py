@@ -83,16 +83,17 @@ class NameHolders:
         )
 
     def turn_away(self, role: Role, name: str, inbox: str, attempt: int) -> None:
-        """Tell an older life, which shares its inbox with the newer one, that it is fenced."""
+        """Tell an older life, which shares its inbox with the newer one, that it is fenced; but for a subscriber that
+        has unsubscribed: it says so until it hears that this is written down.
+        """
+        if role == "subscriber" and self._registry.has_unsubscribed(name, life_of(attempt)):
+            return
         reason = self._reason(role, name)
         self._say(inbox, Denial(self._topic, self._repository, attempt, Refusal.FENCED, reason))
 
     def remind(self, event: SubscriberNak) -> None:
         """Somebody speaks to us as if we steered it. It has not heard that it lost its name, or that we do not."""
-        life = life_of(event.attempt)
-        if life < self._registry.life_of("subscriber", event.sender) and not self._registry.has_unsubscribed(
-            event.sender, life
-        ):
+        if life_of(event.attempt) < self._registry.life_of("subscriber", event.sender):
             inbox = inbox_of(end_name("subscriber", event.sender, self._topic))
             self.turn_away("subscriber", event.sender, inbox, event.attempt)
 
