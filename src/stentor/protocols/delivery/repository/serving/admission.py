@@ -72,7 +72,7 @@ class Admission:
         self._syncs, self._lives = syncs, lives
         self.holders = NameHolders(topic, settings.name, registry, table, feeds.cursors, self.say)
         self.publishers = self.holders.publishers
-        self.revoked: dict[str, None] = {}  # subscribers that were registered although they had no grant any more
+        self.without_right: dict[str, None] = {}  # subscribers that were registered when they had left, or had no grant
         gossip.cares, gossip.stuck = self._cares, lambda: bool(commits.failure)
         self.handlers: dict[type[ControlEvent], Callable[[int, int, Any], None]] = {
             Probe: self._probe,
@@ -426,7 +426,8 @@ class Admission:
     def apply_registry(self) -> None:
         """Act upon the registry as it is now."""
         registry, renewed = self._registry, sorted(self._registry.take_renewed_subscribers())
-        self.holders.obey()  # before anybody is sent elsewhere: who is fenced has nowhere to go
+        lives = self.holders.obey()  # before anybody is sent elsewhere: who is fenced has nowhere to go
+        self.without_right.update((name, None) for name in (*renewed, *lives) if self.holders.has_no_right(name))
         for name in renewed:
             progress, known = self._table.destinations.get(name), registry.subscriptions.get(name)
             if progress is not None and (known is None or known.registration != progress.registration):
@@ -451,8 +452,6 @@ class Admission:
                 if progress.where != subscription.where:
                     self._rebind(name, subscription)
                 self._move(progress, subscription.home)
-            if not registry.admits("subscriber", name):
-                self.revoked[name] = None
         self.remember(self._lives.apply())
         self._log.introduce(self._lives.may_store)
 

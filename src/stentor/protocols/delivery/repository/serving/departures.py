@@ -1,7 +1,7 @@
 """Departures: a life of a subscriber ends in good order, or its subscription ends and nothing is kept for it.
 
-A subscriber leaves, or its grant is taken back. One repository may take back the grant while another one, which has not
-heard of that, registers the subscriber: once all have heard of both, its subscription ends.
+A subscriber leaves, or its grant is taken back, at one repository. Another one, which has not heard of that, may
+register the subscriber in the same moment: once all have heard of both, its subscription ends.
 """
 
 from collections.abc import Callable
@@ -67,13 +67,12 @@ class Departures:
         self._admission.when_safe(lambda _: self._admission.say(inbox, sync))
 
     def tick(self, *, is_agreed: bool) -> None:
-        """End the subscriptions of those that have no grant any more, if every member is here and has registered the
-        same: else a newer grant may be there.
+        """End the subscriptions of those that have no right to them any more, if every member is here and has
+        registered the same: else a newer grant, or a newer life, may be there.
         """
         registry, admission = self._registry, self._admission
-        revoked = [each for each in admission.revoked if each in registry.subscriptions]
-        revoked = [each for each in revoked if registry.created and not registry.admits("subscriber", each)]
-        admission.revoked = dict.fromkeys(revoked)
-        if revoked and is_agreed and self._repository == min(registry.storing_all(), default=""):
-            for name in revoked:
+        names = [name for name in admission.without_right if admission.holders.has_no_right(name)]
+        admission.without_right = dict.fromkeys(names)
+        if names and is_agreed and self._repository == min(registry.storing_all(), default=""):
+            for name in names:
                 admission.remember(registry.unsubscribe(name))

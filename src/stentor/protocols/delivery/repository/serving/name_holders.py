@@ -44,6 +44,17 @@ class NameHolders:
         known = self._registry.subscriptions.get(name)
         return known is not None and publisher_id(known.principal, end_name("subscriber", name, self._topic)) == sender
 
+    def has_no_right(self, name: str) -> bool:
+        """Return whether a subscriber is registered although it has no grant any more, or after it has left: another
+        repository that had not heard of that registered it.
+        """
+        known = self._registry.subscriptions.get(name)
+        if known is None or not self._registry.created:
+            return False
+        life = self._registry.life_of("subscriber", name)
+        has_left = 0 < known.incarnation < life and self._registry.has_unsubscribed(name, life - 1)
+        return has_left or not self._registry.admits("subscriber", name)
+
     def inbox_of(self, role: Role, name: str) -> str | None:
         """Return where a client that we steer is spoken to; None if we do not."""
         if role == "subscriber":
@@ -97,9 +108,9 @@ class NameHolders:
             inbox = inbox_of(end_name("subscriber", event.sender, self._topic))
             self.turn_away("subscriber", event.sender, inbox, event.attempt)
 
-    def obey(self) -> None:
+    def obey(self) -> list[str]:
         """Turn away whom we steer although the registry knows of a newer life, of the names of which it has learnt one
-        since: looking at all would cost a topic with many subscribers more with each.
+        since: looking at all would cost a topic with many subscribers more with each. Return those of subscribers.
         """
         renewed = self._registry.take_renewed_lives()
         for name in [name for role, name in renewed if role == "subscriber" and name in self._cursors]:
@@ -113,6 +124,7 @@ class NameHolders:
             if publisher.name in names and is_older:
                 del self.publishers[number]
                 self.turn_away("publisher", publisher.name, publisher.inbox, publisher.attempt)
+        return [name for role, name in renewed if role == "subscriber"]
 
     def yield_to(self, stolen: GossipSteering) -> None:
         """Another repository steers a client from now on; an older life of it is told at once."""
