@@ -7,7 +7,7 @@ import msgspec
 
 from benchmarks.trial import Figures
 from benchmarks.workloads import Goal
-from stentor.bench.machine import Machine
+from stentor.bench.machine import MachineDescription
 
 BASE = "nats"
 
@@ -37,7 +37,7 @@ class Results(msgspec.Struct):
 
     name: str
     date: str
-    machine: Machine
+    machine: MachineDescription
     settings: dict[str, float]
     versions: dict[str, str]
     skipped: dict[str, str] = {}

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from benchmarks.matching.trial import Rounds
-from stentor.bench.machine import QUIET, Machine
+from stentor.bench.machine import QUIET, MachineDescription
 
 
 class Sample(msgspec.Struct, frozen=True):
@@ -33,7 +33,7 @@ class Results(msgspec.Struct):
     """One run."""
 
     date: str
-    machine: Machine
+    machine: MachineDescription
     settings: dict[str, float]
     skipped: dict[str, list[str]] = {}  # who was not tried from where on and why, with the workloads
     samples: list[Sample] = []

@@ -5,7 +5,7 @@ from itertools import product
 from random import Random
 
 from benchmarks.network.lab import Lab
-from stentor.planning.network import Network
+from stentor.planning.network import PlannedNetwork
 
 PROFILE_SIZES = (3, 3, 2, 2)  # members of the units of each level, the lowest first: 36 brokers
 SUBSCRIPTIONS = (100, 1_000, 10_000)
@@ -43,7 +43,7 @@ def dials(broker: Sequence[int]) -> list[tuple[int, ...]]:
     return found
 
 
-def wish(dice: Random) -> tuple[str, str]:
+def subscription(dice: Random) -> tuple[str, str]:
     """What clients ask for: few topics and symbols are asked for often, and limits are round numbers."""
     topic = f"market/{min(int(dice.paretovariate(0.9)), _TOPICS)}"
     symbol = min(int(dice.paretovariate(0.8)), _SYMBOLS)
@@ -66,16 +66,16 @@ def profiles() -> list[dict[str, float]]:
         dice = Random(count)
         lab = grow(PROFILE_SIZES)
         names = sorted(lab.brokers)
-        guests = {each: lab.client(each, f"client-{each}") for each in names}
-        wishes = []
+        clients = {each: lab.client(each, f"client-{each}") for each in names}
+        subscriptions = []
         for _ in range(count):
-            where, (topic, text) = dice.choice(names), wish(dice)
-            wishes.append((where, topic, text))
-            guests[where].subscribe(topic, text)
+            where, (topic, text) = dice.choice(names), subscription(dice)
+            subscriptions.append((where, topic, text))
+            clients[where].subscribe(topic, text)
             lab.settle()
         seen = lab.brokers[names[0]].view()
         for scope in seen.scopes:
-            inside = [[each for each in wishes if each[0].startswith(member.unit)] for member in scope.members]
+            inside = [[each for each in subscriptions if each[0].startswith(member.unit)] for member in scope.members]
             size = len(scope.members)
             rows.append(
                 {
@@ -117,7 +117,7 @@ def joining() -> dict[str, float]:
 
 def holding() -> dict[str, float]:
     """What a broker of 10,000 holds of the others."""
-    network = Network(GRAPH_SIZES, "mesh", 0, 1)
+    network = PlannedNetwork(GRAPH_SIZES, "mesh", 0, 1)
     graph = network.graph_of(network.broker(0))
     return {
         "brokers": network.brokers,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from stentor.bench.machine import Machine
+from stentor.bench.machine import MachineDescription
 
 Row = dict[str, float | str]
 
@@ -23,7 +23,7 @@ class Results(msgspec.Struct):
     """One run; parts that were not asked for are empty."""
 
     date: str
-    machine: Machine
+    machine: MachineDescription
     noise_cores: dict[str, float] = {}  # what others used, by part
     hops: list[Row] = []
     traffic: list[Row] = []

@@ -16,9 +16,9 @@ from tests.end_to_end.network import until
 
 import stentor
 from stentor.admin.topics import Registrar, TopicReport
-from stentor.cli.demo.actor import Part
-from stentor.cli.demo.audit import Publication, Verdict, judge
-from stentor.cli.demo.evidence import Began, Ended, Got, Reader
+from stentor.cli.demo.actor import DemoPart
+from stentor.cli.demo.audit import Publication, SubscriberVerdict, judge
+from stentor.cli.demo.evidence import Began, Ended, EvidenceReader, Got
 from stentor.cli.demo.flights import Flight, flights
 from stentor.cli.demo.stage import stored
 
@@ -129,10 +129,10 @@ class Client:
         where: str = "",
     ) -> None:
         self.name = name
-        self.evidence = Reader(folder / f"{name}.jsonl")
+        self.evidence = EvidenceReader(folder / f"{name}.jsonl")
         self._wants = wants
         self._errors = folder / f"{name}.err"
-        self._part = Part(
+        self._part = DemoPart(
             url="",
             topic=TOPIC,
             name=name,
@@ -217,7 +217,7 @@ class Troupe:
     def clients(self) -> list[Client]:
         return [*self.publishers, *self.subscribers]
 
-    def verdicts(self) -> dict[str, Verdict]:
+    def verdicts(self) -> dict[str, SubscriberVerdict]:
         publications = [client.publication for client in self.publishers]
         readers = [(client.wants, client.evidence.read()) for client in self.subscribers]
         verdicts = judge(publications, readers)
@@ -232,7 +232,7 @@ class Troupe:
         goal = self.kept + more
         until(lambda: self.kept >= goal, f"{more} more events stored")
 
-    def finish(self) -> dict[str, Verdict]:
+    def finish(self) -> dict[str, SubscriberVerdict]:
         """Publishers end, subscribers get what is left and end; everything was right, or this fails."""
         for client in self.publishers:
             client.end()

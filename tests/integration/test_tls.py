@@ -16,7 +16,7 @@ from tests.integration.peer import Peer
 import stentor
 from stentor.model.limits import Limits
 from stentor.policies.access import AccessRule
-from stentor.runtime.tls import Authority, Credentials
+from stentor.runtime.tls import Authority, CertificateFiles
 
 LOOPS = [pytest.param(None, id="asyncio"), pytest.param(uvloop.new_event_loop, id="uvloop")]
 VALID = timedelta(days=1)
@@ -37,7 +37,7 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
     theirs.issue_client("mallory", valid=VALID, now=now).save(home / "mallory")
     theirs.issue_node("node", [], valid=VALID, now=now).save(home / "false-node")
     stranger = theirs.issue_client("stranger", valid=VALID, now=now)  # who trusts us, although we do not trust them
-    Credentials(ours_pem(ours) + stranger.authority, stranger.certificate, stranger.key).save(home / "stranger")
+    CertificateFiles(ours_pem(ours) + stranger.authority, stranger.certificate, stranger.key).save(home / "stranger")
     issue_client(ours, home / "nameless")  # it names nobody
     return home
 

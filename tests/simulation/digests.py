@@ -35,7 +35,7 @@ FAULTS = {  # what has to happen somewhere in these seeds, or they would prove l
         "author-crash collected crash-in-step cut-in-commit cut-in-step death delivered disk-full ended-well "
         "deleted events-expired "
         "forged join kill leave left lost lost-block partition power-cut published reader-crash redelivered repeated "
-        "revoke roam rot sync-error torn"
+        "revoke roam rot subscribed-again sync-error torn"
     ),
     "fabric": (
         "attached author-crash batch break concluded cut-in-commit death delivered disk-full ended-well fenced "

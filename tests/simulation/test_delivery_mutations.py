@@ -20,6 +20,7 @@ from stentor.model.span import Span, Spans
 from stentor.protocols.delivery import steering
 from stentor.protocols.delivery.authentication import BundleMembers
 from stentor.protocols.delivery.homing import Homing
+from stentor.protocols.delivery.publisher import publisher
 from stentor.protocols.delivery.publisher.publisher import ReliablePublisher
 from stentor.protocols.delivery.replication.bundle import PeerRepository
 from stentor.protocols.delivery.replication.gossip import Gossip
@@ -168,7 +169,7 @@ def losses_are_told_to_nobody(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_retransmission_by_the_publisher(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(ReliablePublisher, "_letters", always([]))
+    patch.setattr(publisher, "split", always([]))
 
 
 def no_retransmission_by_the_repository(patch: pytest.MonkeyPatch) -> None:
@@ -307,11 +308,11 @@ def events_do_not_wait_for_the_fact_of_their_life(patch: pytest.MonkeyPatch) -> 
 
 
 def clocks_that_were_set_back_end_a_publisher(patch: pytest.MonkeyPatch) -> None:
-    def denied(self: Steering, now: int, denial: Denial) -> None:
-        original(self, now, msgspec.structs.replace(denial, newest=0))
+    def denied(self: Steering, denial: Denial) -> None:
+        original(self, msgspec.structs.replace(denial, newest=0))
 
-    original = Steering._denied
-    patch.setattr(Steering, "_denied", denied)
+    original = Steering._on_denial
+    patch.setattr(Steering, "_on_denial", denied)
 
 
 def one_that_is_added_back_goes_on_leaving(patch: pytest.MonkeyPatch) -> None:
@@ -368,10 +369,10 @@ def subscriber_acknowledges_what_it_releases(patch: pytest.MonkeyPatch) -> None:
 
 
 def publishers_send_again_to_all_units(patch: pytest.MonkeyPatch) -> None:
-    def post(self: ReliablePublisher, events: Any, blocks: Any = ()) -> None:
-        self._effects.append(SendLetter(bundle_of(self.topic), events, blocks))
+    def send(self: ReliablePublisher, events: Any, blocks: Any = ()) -> None:
+        self._step.emit(SendLetter(bundle_of(self.topic), events, blocks))
 
-    patch.setattr(ReliablePublisher, "_post", post)
+    patch.setattr(ReliablePublisher, "_send", send)
 
 
 def who_moves_listens_to_its_former_unit(patch: pytest.MonkeyPatch) -> None:
@@ -381,7 +382,10 @@ def who_moves_listens_to_its_former_unit(patch: pytest.MonkeyPatch) -> None:
         if self._name == self._topic:
             original(self, unit)
 
-    patch.setattr(ListenControl, "leave", always(None))
+    def leave(self: ListenControl) -> None:
+        self.in_notice_group = False
+
+    patch.setattr(ListenControl, "leave", leave)
     patch.setattr(ListenControl, "enter_unit", settle)
 
 
@@ -401,8 +405,8 @@ def a_fenced_subscriber_hands_out_what_it_holds(patch: pytest.MonkeyPatch) -> No
 def clients_stay_where_they_are(patch: pytest.MonkeyPatch) -> None:
     original = Homing.arrive
 
-    def arrive(self: Homing, now: int, repository: str) -> None:
-        original(self, now, repository)
+    def arrive(self: Homing, repository: str) -> None:
+        original(self, repository)
         self.rest()
 
     patch.setattr(Homing, "arrive", arrive)
@@ -485,12 +489,12 @@ def pages_claim_more_than_they_hold(patch: pytest.MonkeyPatch) -> None:
 
 
 def the_first_letter_of_a_page_is_enough(patch: pytest.MonkeyPatch) -> None:
-    turned = StoredReadClient._turned
+    on_page = StoredReadClient._on_page
 
-    def enough(self: StoredReadClient, now: int, token: int, search: Any, page: Page, blocks: Any) -> None:
-        turned(self, now, token, search, msgspec.structs.replace(page, count=1), blocks)
+    def enough(self: StoredReadClient, token: int, search: Any, page: Page, blocks: Any) -> None:
+        on_page(self, token, search, msgspec.structs.replace(page, count=1), blocks)
 
-    patch.setattr(StoredReadClient, "_turned", enough)
+    patch.setattr(StoredReadClient, "_on_page", enough)
 
 
 class Gullible(BundleMembers):

@@ -17,7 +17,7 @@ from tests.spark.stage import Stage
 import stentor
 from stentor.model.attribute import Kind, Value
 from stentor.pipeline.archive import archive
-from stentor.pipeline.replay import Pace, alike, in_turn, ordered
+from stentor.pipeline.replay import ReplayPace, alike, in_turn, ordered
 from stentor.storage.lake import Lake
 
 pytestmark = pytest.mark.req("SP-03")
@@ -141,7 +141,7 @@ def parts(speed: float, seconds: Sequence[int]) -> list[tuple[float, int]]:
     began = time.monotonic()
     moments = np.array(seconds, np.int64) * 1_000_000
     events = pa.RecordBatch.from_pydict({"body": [b""] * len(seconds)})
-    return [(time.monotonic() - began, part.num_rows) for part in Pace(speed).parts(moments, events)]
+    return [(time.monotonic() - began, part.num_rows) for part in ReplayPace(speed).parts(moments, events)]
 
 
 def test_what_is_due_at_a_time_comes_at_once() -> None:

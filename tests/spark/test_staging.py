@@ -20,8 +20,8 @@ from pyspark.sql.types import (
 from stentor.model.errors import BodyTooLarge, InvalidInput
 from stentor.pipeline.options import write_options
 from stentor.pipeline.sink.folder import Folder
-from stentor.pipeline.sink.rows import Layout, events_of, layout_of
-from stentor.pipeline.sink.sink import Delivery, StreamWriter
+from stentor.pipeline.sink.rows import RowLayout, events_of, layout_of
+from stentor.pipeline.sink.sink import StagedRows, StreamWriter
 from stentor.pipeline.sink.staging import Identity, Staged, Staging
 
 pytestmark = pytest.mark.req("SP-01")
@@ -86,7 +86,7 @@ def test_a_commit_that_failed_is_no_reason_to_forget(tmp_path: Path) -> None:
     here = staging(tmp_path)
     mine = writer(tmp_path)
     kept, lost = (mine.write(iter([rows(body)])) for body in (b"kept", b"lost"))
-    assert isinstance(kept, Delivery)
+    assert isinstance(kept, StagedRows)
     here.note(0, 5, kept.files, {})
     mine.abort([kept, None, lost], 0)
     assert published(here) == [b"kept"]
@@ -152,7 +152,7 @@ def test_a_folder_that_cannot_be_is_said_with_its_option(tmp_path: Path) -> None
 
 def test_columns_are_found_by_name_and_checked() -> None:
     schema = StructType().add("time", TimestampType()).add("Body", StringType()).add("n", IntegerType())
-    assert layout_of(schema, "t") == Layout(1, -1, -1, (("n", 2, "int64"),))
+    assert layout_of(schema, "t") == RowLayout(1, -1, -1, (("n", 2, "int64"),))
     with pytest.raises(InvalidInput, match='option "topic"'):
         layout_of(schema, "")
     assert layout_of(schema.add("topic", StringType()), "").topic == 3

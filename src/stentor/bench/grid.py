@@ -46,7 +46,7 @@ class Trial(msgspec.Struct, frozen=True):
         return {**_SAME, "footprint": 0 if self.wants(number) else 1 + number % 97, **_REST}
 
 
-class Grid(msgspec.Struct, frozen=True, kw_only=True):
+class TrialGrid(msgspec.Struct, frozen=True, kw_only=True):
     """The rates, sizes and match rates to try."""
 
     rates: tuple[float, ...] = RATES
@@ -66,7 +66,7 @@ class Grid(msgspec.Struct, frozen=True, kw_only=True):
                     if trial is not None:
                         yield trial
 
-    def stored(self) -> "Grid":
+    def stored(self) -> "TrialGrid":
         """What is tried with events that are stored: all, if nobody asked for one of the match rates meant for it."""
         chosen = tuple(match for match in self.matches if match in self.stored_matches)
         return msgspec.structs.replace(self, matches=chosen or self.matches)
@@ -83,7 +83,7 @@ class Grid(msgspec.Struct, frozen=True, kw_only=True):
         return [pair for pair in pairs if self.trial(pair[0], self.sizes[0], pair[1]) is None]
 
 
-QUICK = Grid(rates=(20.0, 100.0, 952.0), sizes=(50, 450), matches=(100, 50, 10), stored_matches=(50,), seconds=1.0)
+QUICK = TrialGrid(rates=(20.0, 100.0, 952.0), sizes=(50, 450), matches=(100, 50, 10), stored_matches=(50,), seconds=1.0)
 
 
 def numbers(text: str, option: str, least: float, most: float) -> tuple[float, ...]:

@@ -12,7 +12,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 QUIET = 0.25  # cores that others may use while we measure
 
 
-class Machine(msgspec.Struct, frozen=True):
+class MachineDescription(msgspec.Struct, frozen=True):
     """The machine that figures were measured on."""
 
     processors: int
@@ -23,8 +23,8 @@ class Machine(msgspec.Struct, frozen=True):
     load: float  # of the minute before the run
 
 
-def describe() -> Machine:
-    return Machine(
+def describe() -> MachineDescription:
+    return MachineDescription(
         processors=len(os.sched_getaffinity(0)),
         model=_field("/proc/cpuinfo", "model name") or platform.machine(),
         memory_gib=round(int((_field("/proc/meminfo", "MemTotal") or "0 kB").split()[0]) / (1 << 20), 1),

@@ -33,7 +33,7 @@ _BEFORE = 0.1  # seconds to collect garbage in, before each trial
 Send = Callable[[bytes, dict[str, Value]], Awaitable[None]]  # a body and its attributes
 
 
-class Posts(msgspec.Struct):
+class MeasurerPlaces(msgspec.Struct):
     """The brokers of the publisher and the subscribers."""
 
     publisher: str
@@ -42,7 +42,7 @@ class Posts(msgspec.Struct):
     named: bool = False  # the topic is a reliable one
 
 
-class Posted(msgspec.Struct):
+class MeasurerReady(msgspec.Struct):
     subscribers: int
 
 
@@ -58,7 +58,7 @@ class Latency(msgspec.Struct, frozen=True):
     highest: float
 
 
-class Measured(msgspec.Struct):
+class MeasuredTrial(msgspec.Struct):
     """The latencies of one trial."""
 
     seconds: float  # that publishing took
@@ -136,7 +136,7 @@ async def warm_up(send: Send, stations: Sequence[Station]) -> None:
         await asyncio.sleep(0.1)
 
 
-async def measure(send: Send, stations: dict[str, Station], trial: Trial, number: int) -> Measured:
+async def measure(send: Send, stations: dict[str, Station], trial: Trial, number: int) -> MeasuredTrial:
     for station in stations.values():
         station.trial, station.taken = number, []
     gc.collect()
@@ -146,7 +146,7 @@ async def measure(send: Send, stations: dict[str, Station], trial: Trial, number
     for station in stations.values():
         await station.expect(trial.wanted)
     gc.enable()
-    return Measured(
+    return MeasuredTrial(
         seconds, trial.events, {name: latency(station.taken, trial.wanted) for name, station in stations.items()}
     )
 
@@ -155,7 +155,7 @@ def station_name(hops: str) -> str:
     return f"measuring-{hops}"
 
 
-async def take_place(stack: AsyncExitStack, posts: Posts, hops: str, url: str) -> Station:
+async def take_place(stack: AsyncExitStack, posts: MeasurerPlaces, hops: str, url: str) -> Station:
     fabric = await stack.enter_async_context(connect(url, wait=30.0))
     if posts.named:
         stored = fabric.subscribe(posts.topic, WHERE, name=station_name(hops))
@@ -182,7 +182,7 @@ def reliably(publisher: Publisher) -> Send:
 
 async def attend() -> None:
     lines = read_lines()
-    posts = msgspec.json.decode(await anext(lines), type=Posts)
+    posts = msgspec.json.decode(await anext(lines), type=MeasurerPlaces)
     async with AsyncExitStack() as stack:
         stations = {hops: await take_place(stack, posts, hops, url) for hops, url in posts.subscribers.items()}
         fabric = await stack.enter_async_context(connect(posts.publisher, wait=30.0))
@@ -192,7 +192,7 @@ async def attend() -> None:
             send = plainly(fabric, posts.topic)
         tasks = [asyncio.create_task(station.listen()) for station in stations.values()]
         await warm_up(send, list(stations.values()))
-        say(Posted(len(stations)))
+        say(MeasurerReady(len(stations)))
         number = 0
         async for line in lines:
             number += 1

@@ -5,14 +5,14 @@ from pathlib import Path
 from typing import Any
 
 from stentor.bench.ges22 import FAR, NEAR
-from stentor.bench.results import Results
+from stentor.bench.results import GesResults
 
 MISSING = "plots need matplotlib: pip install 'stentor[bench]'"
 _SHOWN = (100, 50, 10)  # match rates of figure 7
 _COLOURS = ("#1b5e20", "#4472c4", "#c0504d", "#8064a2", "#9e9e9e")
 
 
-def draw(results: Results, folder: Path) -> list[Path]:
+def draw(results: GesResults, folder: Path) -> list[Path]:
     """Pictures of what was measured; ImportError without matplotlib."""
     import matplotlib as mpl
 
@@ -49,7 +49,7 @@ def draw(results: Results, folder: Path) -> list[Path]:
     return drawn
 
 
-def _draw_stored(results: Results, path: Path) -> Path:
+def _draw_stored(results: GesResults, path: Path) -> Path:
     """By replications, at the match rate of figure 8 if it is there."""
     found = list(results.by_copies())
     match = min({each.match for each in found}, key=lambda match: abs(match - 50))
@@ -68,7 +68,7 @@ def _draw_stored(results: Results, path: Path) -> Path:
 
 def _panels(
     path: Path,
-    results: Results,
+    results: GesResults,
     title: str,
     titles: Sequence[str],
     keys: Sequence[int],

@@ -5,14 +5,14 @@ from rich.table import Table
 from rich.text import Text
 
 from stentor.bench.ges22 import FAR, MIDWAY, MIDWAY_AT, NEAR, STORAGES
-from stentor.bench.grid import Grid
+from stentor.bench.grid import TrialGrid
 from stentor.bench.paper import HOP, MACHINES, TABLE_2
-from stentor.bench.results import Extreme, Results
+from stentor.bench.results import Extreme, GesResults
 
 NOTHING = "–"
 
 
-def show(results: Results, grid: Grid, console: Console) -> None:
+def show(results: GesResults, grid: TrialGrid, console: Console) -> None:
     """Tables, and what a reader must know before quoting a figure."""
     if results.samples:
         title = f"Table 2: mean latency of 22 brokers and {results.clients} clients over {FAR} hops, ms"
@@ -54,7 +54,7 @@ def _ours(extreme: Extreme) -> str:
     return _at(extreme.latency.mean, extreme.trial.rate, extreme.trial.size)
 
 
-def table_2(results: Results) -> Table:
+def table_2(results: GesResults) -> Table:
     """The lowest and highest mean of each match rate, and the variance there."""
     table = Table("match", "lowest, paper", "ours", "highest, paper", "ours", "variance, paper", "ours")
     for match in results.matches():
@@ -72,7 +72,7 @@ def table_2(results: Results) -> Table:
     return table
 
 
-def figure_7(results: Results) -> Table:
+def figure_7(results: GesResults) -> Table:
     """All means of the grid: a column for each match rate."""
     matches = results.matches()
     table = Table("events/s", "bytes", *(f"{match} %" for match in matches))
@@ -82,7 +82,7 @@ def figure_7(results: Results) -> Table:
     return table
 
 
-def table_2_stored(results: Results) -> Table:
+def table_2_stored(results: GesResults) -> Table:
     """The lowest and highest mean of each match rate that was tried with replications."""
     names = ("none", "one", "two")
     table = Table("match", *(f"{end}, {name}" for end in ("lowest", "highest") for name in names))
@@ -93,7 +93,7 @@ def table_2_stored(results: Results) -> Table:
     return table
 
 
-def figure_8(results: Results) -> Table:
+def figure_8(results: GesResults) -> Table:
     """All means of what was stored, beside what was not."""
     table = Table("match", "events/s", "bytes", "none", "one", "two", f"one, {MIDWAY} hops")
     for each in results.by_copies():
@@ -103,7 +103,7 @@ def figure_8(results: Results) -> Table:
     return table
 
 
-def figure_10(results: Results) -> Table:
+def figure_10(results: GesResults) -> Table:
     """Means by hops; nine are in the network with few links, the others in the well-connected one."""
     columns = [*NEAR, FAR]
     table = Table("events/s", "bytes", *(f"{hops} hop{'s' if hops > 1 else ''}" for hops in columns), "a hop costs")
@@ -114,7 +114,7 @@ def figure_10(results: Results) -> Table:
     return table
 
 
-def hop_line(results: Results) -> str | None:
+def hop_line(results: GesResults) -> str | None:
     """What a hop costs at the lowest rate and the highest, beside the paper's word."""
     known = [each for each in results.by_hops() if each.per_hop is not None]
     if not known:
@@ -127,7 +127,7 @@ def hop_line(results: Results) -> str | None:
     return f"a hop, (latency at {FAR} − at 1) / {FAR - 1}: {', '.join(costs)}; the paper's: {HOP[0]:g} to {HOP[1]:g} ms"
 
 
-def alone_line(results: Results) -> str | None:
+def alone_line(results: GesResults) -> str | None:
     """The same while only the publisher and the measuring subscribers share the cores with the brokers."""
     found = results.hops_alone()
     if not found:
@@ -140,7 +140,7 @@ def alone_line(results: Results) -> str | None:
     )
 
 
-def _notes(results: Results, grid: Grid, console: Console) -> None:
+def _notes(results: GesResults, grid: TrialGrid, console: Console) -> None:
     console.print()
     if results.interrupted:
         console.print("interrupted: this is what was measured so far", style="yellow")

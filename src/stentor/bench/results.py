@@ -8,7 +8,7 @@ import msgspec
 
 from stentor.bench.ges22 import FAR, MIDWAY
 from stentor.bench.grid import Trial
-from stentor.bench.machine import QUIET, Machine
+from stentor.bench.machine import QUIET, MachineDescription
 from stentor.bench.measurer import Latency
 
 CHAINS, CONNECTED = "figure 6", "figure 9"  # the paper's drawings of the two networks
@@ -48,7 +48,7 @@ class Hops(NamedTuple):
     per_hop: float | None  # of the eight hops more in the network with few links
 
 
-class Stored(NamedTuple):
+class StoredLatency(NamedTuple):
     """Mean latency in ms at one rate, size and match rate: not stored, stored once and stored twice."""
 
     rate: float
@@ -60,12 +60,12 @@ class Stored(NamedTuple):
     two: float | None
 
 
-class Results(msgspec.Struct):
+class GesResults(msgspec.Struct):
     """The trials of one run of the GES benchmark."""
 
     date: str
     version: str
-    machine: Machine
+    machine: MachineDescription
     settings: dict[str, list[float]]
     clients: int = 0
     samples: list[Sample] = []
@@ -99,12 +99,12 @@ class Results(msgspec.Struct):
     def _of(self, copies: int) -> list[Sample]:
         return [each for each in self.stored if each.copies == copies] if copies else self.samples
 
-    def by_copies(self) -> Iterator[Stored]:
+    def by_copies(self) -> Iterator[StoredLatency]:
         """What storing costs, match rate by match rate, rate by rate and size by size."""
         points = {(-each.trial.match, each.trial.rate, each.trial.size) for each in self.stored}
         for match, rate, size in sorted(points):
             none, one, two = (self.mean(-match, rate, size, copies) for copies in range(3))
-            yield Stored(rate, size, -match, none, self.mean(-match, rate, size, 1, MIDWAY), one, two)
+            yield StoredLatency(rate, size, -match, none, self.mean(-match, rate, size, 1, MIDWAY), one, two)
 
     def by_hops(self) -> Iterator[Hops]:
         """What hops cost, rate by rate and size by size."""

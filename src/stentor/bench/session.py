@@ -10,10 +10,10 @@ import msgspec
 
 from stentor.admin.network import view
 from stentor.bench import crowd, ges22, machine, measurer
-from stentor.bench.grid import Grid, Trial
+from stentor.bench.grid import Trial, TrialGrid
 from stentor.bench.lines import Worker, WorkerFailed
 from stentor.bench.replication import NONE, REPLICATIONS, Replication, enrol
-from stentor.bench.results import CHAINS, CONNECTED, Results, Sample
+from stentor.bench.results import CHAINS, CONNECTED, GesResults, Sample
 from stentor.client.fabric import connect
 from stentor.config import Config
 from stentor.config.topology import Tree
@@ -31,18 +31,18 @@ _LATE = 20  # times that a crowd is asked again whether more has come
 _LATE_IF_STORED = 300  # times that it is asked if events are stored, and nothing is ever lost
 
 
-class Session:
+class GesBenchmark:
     """`say` tells what is done now, `done` that a trial is over, with its seconds."""
 
     def __init__(
-        self, grid: Grid, folder: Path, launch: Launch, say: Callable[[str], None], done: Callable[[float], None]
+        self, grid: TrialGrid, folder: Path, launch: Launch, say: Callable[[str], None], done: Callable[[float], None]
     ) -> None:
         self._grid = grid
         self._folder = folder
         self._launch = launch
         self._say = say
         self._done = done
-        self.results = Results(
+        self.results = GesResults(
             date=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
             version=__version__,
             machine=machine.describe(),
@@ -61,7 +61,7 @@ class Session:
         plain = _seconds(self._grid) + 3 * _seconds(self._hop_grid()) if NONE.copies in self._grid.replications else 0.0
         return plain + len(self._stored()) * _seconds(self._grid.stored())
 
-    def _hop_grid(self) -> Grid:
+    def _hop_grid(self) -> TrialGrid:
         return msgspec.structs.replace(self._grid, matches=(HOPS_MATCH,))
 
     def _stored(self) -> list[Replication]:
@@ -155,19 +155,19 @@ class Session:
         urls: Mapping[int, str],
         others: Worker,
         stations: Mapping[int, int],
-        grid: Grid,
+        grid: TrialGrid,
         network: str,
         replication: Replication = NONE,
     ) -> None:
         """The trials of a grid, with measuring subscribers so many hops away at these brokers."""
         async with Worker(measurer.__name__) as worker:
-            posts = measurer.Posts(
+            posts = measurer.MeasurerPlaces(
                 urls[ges22.PUBLISHER],
                 {str(hops): urls[at] for hops, at in stations.items()},
                 replication.topic,
                 named=replication.copies > 0,
             )
-            await worker.ask(posts, measurer.Posted, _START)
+            await worker.ask(posts, measurer.MeasurerReady, _START)
             await self._counted(others, -1)
             for trial in grid.trials():
                 where = "" if network == CHAINS else ", well connected"
@@ -179,7 +179,7 @@ class Session:
     async def _try(self, worker: Worker, others: Worker, trial: Trial, network: str, copies: int) -> Sample:
         before = (await others.ask(None, crowd.Counted, _START)).received
         noise = machine.Noise()
-        measured = await worker.ask(trial, measurer.Measured, trial.seconds + _QUIET_TRIAL)
+        measured = await worker.ask(trial, measurer.MeasuredTrial, trial.seconds + _QUIET_TRIAL)
         cores = noise.cores()
         expected = trial.wanted * (self.results.clients - 2)
         late = _LATE_IF_STORED if copies else _LATE
@@ -202,7 +202,7 @@ class Session:
         return last
 
 
-def _seconds(grid: Grid) -> float:
+def _seconds(grid: TrialGrid) -> float:
     return sum(trial.seconds for trial in grid.trials())
 
 

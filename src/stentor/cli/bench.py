@@ -16,13 +16,13 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from stentor.bench import grid as grids
 from stentor.bench import plot, report
-from stentor.bench.grid import Grid
+from stentor.bench.grid import TrialGrid
 from stentor.bench.narada import plan as plans
 from stentor.bench.narada import plot as narada_plot
 from stentor.bench.narada import report as narada_report
 from stentor.bench.narada import session as naradas
-from stentor.bench.narada.plan import Plan
-from stentor.bench.session import Launch, Session
+from stentor.bench.narada.plan import NaradaPlan
+from stentor.bench.session import GesBenchmark, Launch
 from stentor.cli.running.process import Readiness
 from stentor.cli.running.supervisor import Supervisor
 from stentor.cli.running.up import assign_all, settle_ports
@@ -55,7 +55,7 @@ def ges(
     grid = _grid(quick, rates, sizes, match, replications, events)
     out.mkdir(parents=True, exist_ok=True)
     console = _console()
-    results = _measure(lambda *tools: Session(grid, *tools), console)
+    results = _measure(lambda *tools: GesBenchmark(grid, *tools), console)
     if results.interrupted and not results.everything():
         console.print("interrupted before anything was measured", style="yellow")
         raise typer.Exit(130)
@@ -88,7 +88,7 @@ def narada(
     plan = _plan(quick, runs, payloads, topologies, storage)
     out.mkdir(parents=True, exist_ok=True)
     console = _console(to_stderr=as_json)
-    results = _measure(lambda *tools: naradas.Session(plan, *tools), console)
+    results = _measure(lambda *tools: naradas.NaradaBenchmark(plan, *tools), console)
     results.write(out / "narada.json")
     if as_json:
         sys.stdout.buffer.write(results.content())
@@ -108,10 +108,10 @@ def _console(*, to_stderr: bool = False) -> Console:
     return Console(width=None if sys.stdout.isatty() else 160, stderr=to_stderr)
 
 
-def _plan(quick: bool, runs: int | None, payloads: str | None, topologies: str | None, storage: str) -> Plan:
+def _plan(quick: bool, runs: int | None, payloads: str | None, topologies: str | None, storage: str) -> NaradaPlan:
     if storage not in plans.STORAGES:
         raise InvalidInput(f"--storage {storage!r}: expected {' or '.join(plans.STORAGES)}")
-    plan = msgspec.structs.replace(plans.QUICK if quick else Plan(), storage=storage)
+    plan = msgspec.structs.replace(plans.QUICK if quick else NaradaPlan(), storage=storage)
     if runs is not None:
         plan = msgspec.structs.replace(plan, runs=runs)
     if payloads is not None:
@@ -123,8 +123,8 @@ def _plan(quick: bool, runs: int | None, payloads: str | None, topologies: str |
 
 def _grid(
     quick: bool, rates: str | None, sizes: str | None, match: str | None, replications: str | None, events: int
-) -> Grid:
-    grid = Grid()
+) -> TrialGrid:
+    grid = TrialGrid()
     if quick:
         grid = grids.QUICK
     if rates is not None:

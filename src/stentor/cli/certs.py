@@ -27,7 +27,7 @@ from stentor.runtime.tls import (
     CERTIFICATE,
     REVOKED,
     Authority,
-    Credentials,
+    CertificateFiles,
     check_principal,
     read_certificates,
     refuse_existing,
@@ -76,7 +76,7 @@ def init(
         principals = [check_principal(client) for client in dict.fromkeys(clients)]
         now, valid = datetime.now(UTC), timedelta(days=days)
         made = Authority.create(valid=timedelta(days=max(days, AUTHORITY_DAYS)), now=now)
-        certificates: dict[Path, Credentials] = {
+        certificates: dict[Path, CertificateFiles] = {
             directory / "node": made.issue_node("node", hosts, valid=valid, now=now),
             **{
                 _client_home(directory, principal): made.issue_client(principal, valid=valid, now=now)

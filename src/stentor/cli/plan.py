@@ -11,7 +11,7 @@ from rich.table import Table
 from stentor.cli.terminal.printable import print_json
 from stentor.model.errors import InvalidInput
 from stentor.planning.shape import Shape
-from stentor.planning.survey import Graph, Plan, Wish
+from stentor.planning.survey import Graph, NetworkPlan, PlanRequest
 from stentor.planning.survey import plan as survey
 from stentor.wire.parcel import MOST_HOPS
 
@@ -30,7 +30,7 @@ def plan(
     json: Annotated[bool, typer.Option("--json", help="The plan as JSON.")] = False,
 ) -> None:
     """Size a network: units and brokers of each level, hops between brokers, what a broker must know."""
-    wish = Wish(
+    wish = PlanRequest(
         clients=_count(clients),
         levels=levels,
         unit=unit,
@@ -69,7 +69,7 @@ def _count(text: str) -> int:
     return int(count)
 
 
-def _levels(found: Plan) -> Table:
+def _levels(found: NetworkPlan) -> Table:
     table = Table("level", "unit", "how many", "in one unit", "links")
     for column in table.columns[2:]:
         column.justify = "right"
@@ -78,7 +78,7 @@ def _levels(found: Plan) -> Table:
     return table
 
 
-def _graphs(found: Plan) -> Table:
+def _graphs(found: NetworkPlan) -> Table:
     table = Table("", "links between two brokers", "clustering coefficient")
     for column in table.columns[1:]:
         column.justify = "right"
@@ -93,7 +93,7 @@ def _figures(graph: Graph) -> tuple[str, str]:
     return path, f"{graph.clustering:.2f}" if graph.clustering >= 0.005 else f"{graph.clustering:.1g}"
 
 
-def _tell(found: Plan, console: Console) -> None:
+def _tell(found: NetworkPlan, console: Console) -> None:
     console.print(
         f"{found.brokers:,} brokers with room for {found.clients:,} clients; {found.links:,} links, "
         f"{found.links_per_broker:.1f} at a broker"

@@ -8,7 +8,7 @@ import msgspec
 from stentor.config import value as values
 from stentor.config.lines import Key
 from stentor.config.problem import dotted
-from stentor.config.settings import Channel, Cost, Forwarding, Link, Node, Number, Unit
+from stentor.config.settings import ChannelTable, Cost, Forwarding, LinkTable, Node, Number, Unit
 from stentor.config.table import Table, Tables
 from stentor.config.topology import ROOT, Connect, Tree, number
 from stentor.model.errors import InvalidInput
@@ -24,7 +24,7 @@ _FILTERS = 'a list of filters, such as ["price < 5.0", "secret = FALSE"]'
 _MOST_SHOWN = 8  # parts of a network, or members of a part
 
 
-class Network:
+class NetworkReader:
     """Reads [[unit]], [[link]] and [[channel]] over the nodes that are known already."""
 
     def __init__(self, tables: Tables, nodes: Sequence[Node], claims: Mapping[Key, int], *, sound: bool) -> None:
@@ -36,8 +36,8 @@ class Network:
         self.whole = True  # whether all links could be read
         self.claims = {nodes[int(key[1])].name: (key, wanted) for key, wanted in claims.items()}
         self.told: dict[ScopePath, tuple[Key, Unit]] = {}  # what units set
-        self.links: list[Link] = []
-        self.channels: list[Channel] = []
+        self.links: list[LinkTable] = []
+        self.channels: list[ChannelTable] = []
 
     def read(self, top: Table) -> None:
         for key, value in self.tables.array(top, "unit"):
@@ -103,7 +103,7 @@ class Network:
             self.claims[name] = key, wanted
 
     def link(self, value: object, key: Key, linked: dict[frozenset[ScopePath], Key]) -> None:
-        table = self.tables.table(value, key, Link)
+        table = self.tables.table(value, key, LinkTable)
         between: Key = (*key, "between")
         self.tables.require(table, between, _A_LINK)
         ends = self.tables.each(table, between, values.several(_A_LINK, exactly=2), self.broker_name)
@@ -120,10 +120,10 @@ class Network:
             reason = f"expected a pair of its own, found that of {self.where(other)}"
             self.problems.add(between, f"{reason}: {brokers[0]} and {brokers[1]}; one link goes both ways")
             return
-        self.links.append(Link(between=(brokers[0], brokers[1]), cost=cost, address=address))
+        self.links.append(LinkTable(between=(brokers[0], brokers[1]), cost=cost, address=address))
 
     def channel(self, value: object, key: Key, passages: dict[tuple[ScopePath, ScopePath], Key]) -> None:
-        table = self.tables.table(value, key, Channel)
+        table = self.tables.table(value, key, ChannelTable)
         for side in ("from", "to"):
             self.tables.require(table, (*key, side), 'a unit or broker such as "campus/library"')
         self.tables.require(table, (*key, "where"), _FILTERS)
@@ -142,7 +142,7 @@ class Network:
             reason = f"expected a pair of its own, found that of {self.where(other)}"
             self.problems.add(key, f"{reason}: from {origin} to {to}; put all filters into one list")
         else:
-            self.channels.append(Channel(origin=origin, to=to, where=tuple(text for text in where if text)))
+            self.channels.append(ChannelTable(origin=origin, to=to, where=tuple(text for text in where if text)))
 
     # ---- names
 
@@ -206,7 +206,7 @@ class Network:
             for pair in self.tree.pairs(name, unit.connect) if unit.connect is not None else []:
                 if frozenset(pair) not in done:
                     done.add(frozenset(pair))
-                    self.links.append(Link(between=pair))
+                    self.links.append(LinkTable(between=pair))
 
     def check_parts(self) -> None:
         """Whether the members of each unit reach each other without leaving it."""

@@ -13,7 +13,7 @@ from stentor.config.access import read_access
 from stentor.config.address import Address
 from stentor.config.check import Addresses, check_certificates, check_names, check_places
 from stentor.config.lines import Key, locate
-from stentor.config.network import FORWARDING, Network
+from stentor.config.network import FORWARDING, NetworkReader
 from stentor.config.problem import Problems, describe
 from stentor.config.repositories import Repositories
 from stentor.config.settings import (
@@ -24,7 +24,7 @@ from stentor.config.settings import (
     Config,
     Cost,
     Elasticity,
-    Fabric,
+    FabricTable,
     LogLevel,
     Node,
     Number,
@@ -98,7 +98,7 @@ class _Reader(Tables):
         addresses = Addresses(self.problems)
         check_places(nodes, addresses, self.problems)
         check_certificates(self.certificate_directories(nodes, tls), self.problems)
-        network = Network(self, nodes, self.claims, sound=sound)
+        network = NetworkReader(self, nodes, self.claims, sound=sound)
         network.read(top)
         repositories = Repositories(self, network, addresses, fabric.data, self.base)
         repositories.read(top)
@@ -123,9 +123,9 @@ class _Reader(Tables):
         self.problems.raise_if_any()
         return config
 
-    def fabric(self, value: object) -> Fabric:
-        table = self.table(value, ("fabric",), Fabric)
-        return Fabric(
+    def fabric(self, value: object) -> FabricTable:
+        table = self.table(value, ("fabric",), FabricTable)
+        return FabricTable(
             data=self.take(table, ("fabric", "data"), self.path, self.base / DATA),
             log=self.take(table, ("fabric", "log"), lambda found: values.choice(found, LOG_LEVELS), "info"),
             forwarding=self.take(
@@ -161,7 +161,7 @@ class _Reader(Tables):
             }
         )
 
-    def nodes(self, top: Table, fabric: Fabric, limits: Limits, tls: Tls | None) -> list[Node]:
+    def nodes(self, top: Table, fabric: FabricTable, limits: Limits, tls: Tls | None) -> list[Node]:
         expected = "at least one [[node]], in double brackets"
         self.require(top, ("node",), expected)
         found = top.get("node", [])
@@ -170,7 +170,7 @@ class _Reader(Tables):
             return []
         return [self.node(value, ("node", index), fabric, limits, tls) for index, value in enumerate(found)]
 
-    def node(self, value: object, key: Key, fabric: Fabric, limits: Limits, tls: Tls | None) -> Node:
+    def node(self, value: object, key: Key, fabric: FabricTable, limits: Limits, tls: Tls | None) -> Node:
         table = self.table(value, key, Node)
         self.require(table, (*key, "name"), 'a scope path such as "campus/library/b1"')
         name = self.take(table, (*key, "name"), values.name, _NO_NAME)

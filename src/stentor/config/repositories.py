@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 from stentor.config import value as values
 from stentor.config.check import Addresses
 from stentor.config.lines import Key
-from stentor.config.network import Network
+from stentor.config.network import NetworkReader
 from stentor.config.problem import describe
 from stentor.config.settings import ANY_HTTP, Repository, storage_in
 from stentor.config.table import Table, Tables
@@ -24,7 +24,7 @@ _EXPECTED = 'expected "sqlite:DIRECTORY", "segments:DIRECTORY" or "postgresql://
 class Repositories:
     """Reads [[repository]] over a network that is known already."""
 
-    def __init__(self, tables: Tables, network: Network, addresses: Addresses, data: Path, base: Path) -> None:
+    def __init__(self, tables: Tables, network: NetworkReader, addresses: Addresses, data: Path, base: Path) -> None:
         self._tables = tables
         self._problems = tables.problems
         self._network = network

@@ -30,7 +30,7 @@ AccessDefault = Literal["granted", "open"]
 COSTS = (1.0, 2.0, 3.0, 4.0)
 
 
-class Fabric(msgspec.Struct, frozen=True, kw_only=True):
+class FabricTable(msgspec.Struct, frozen=True, kw_only=True):
     """The table [fabric]: what all nodes of the file share."""
 
     data: Annotated[Path, Meta(description="where nodes keep what must survive; relative to this file")]
@@ -97,7 +97,7 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True):
     ] = None
 
 
-class Link(msgspec.Struct, frozen=True, kw_only=True):
+class LinkTable(msgspec.Struct, frozen=True, kw_only=True):
     """Joins two brokers; the first dials the second."""
 
     between: Annotated[tuple[ScopePath, ScopePath], Meta(description="two brokers; the first dials the second")]
@@ -107,7 +107,7 @@ class Link(msgspec.Struct, frozen=True, kw_only=True):
     ] = None
 
 
-class Channel(msgspec.Struct, frozen=True, kw_only=True):
+class ChannelTable(msgspec.Struct, frozen=True, kw_only=True):
     """What may pass from one unit to another."""
 
     origin: Annotated[ScopePath, Meta(description="a unit or broker")] = msgspec.field(name="from")
@@ -154,7 +154,7 @@ class Elasticity(msgspec.Struct, frozen=True, kw_only=True):
     path_length: Hops = 0.0  # add links where paths between a unit's members have more, on average; 0 adds none
 
 
-class Gateway(msgspec.Struct, frozen=True, kw_only=True):
+class DialledLink(msgspec.Struct, frozen=True, kw_only=True):
     """A link that a node opens: to whom, and where that one listens; no cost is that of the link's level."""
 
     name: str
@@ -165,14 +165,16 @@ class Gateway(msgspec.Struct, frozen=True, kw_only=True):
 class Config(msgspec.Struct, frozen=True, kw_only=True):
     """A whole file."""
 
-    fabric: Fabric
+    fabric: FabricTable
     limits: Limits = Limits()
     tls: Tls | None = None
     nodes: Annotated[tuple[Node, ...], Meta(description="the nodes to run")] = msgspec.field(name="node")
     # units and links are all that there are, also those that the file does not write out
     units: Annotated[tuple[Unit, ...], Meta(description="what units set")] = msgspec.field(name="unit", default=())
-    links: Annotated[tuple[Link, ...], Meta(description="what joins brokers")] = msgspec.field(name="link", default=())
-    channels: Annotated[tuple[Channel, ...], Meta(description="what may pass from one unit to another")] = (
+    links: Annotated[tuple[LinkTable, ...], Meta(description="what joins brokers")] = msgspec.field(
+        name="link", default=()
+    )
+    channels: Annotated[tuple[ChannelTable, ...], Meta(description="what may pass from one unit to another")] = (
         msgspec.field(name="channel", default=())
     )
     repositories: Annotated[tuple[Repository, ...], Meta(description="what stores reliable topics")] = msgspec.field(
@@ -209,11 +211,11 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
         parts = node.name.parts
         return (*(known.get(parts[:length], 0) for length in range(1, len(parts))), node.number)
 
-    def dials(self, node: Node) -> tuple[Gateway, ...]:
+    def dials(self, node: Node) -> tuple[DialledLink, ...]:
         """The links that a node opens; the others of its links are opened by their other ends."""
         found = {other.name: other.advertise or other.listen for other in self.nodes}
         return tuple(
-            Gateway(name=str(other), address=str(link.address or found[other]), cost=link.cost)
+            DialledLink(name=str(other), address=str(link.address or found[other]), cost=link.cost)
             for link in self.links
             for dialler, other in [link.between]
             if dialler == node.name
@@ -258,4 +260,4 @@ def default(data: Path = DATA) -> Config:
     """What runs when there is no file: a broker that only this machine can reach, and a repository inside it."""
     local = Node(name=ScopePath(("local",)), listen=LISTEN, http=Address("127.0.0.1", 7480), storage=data / "local")
     main = Repository(name="main", broker=local.name, unit=ROOT, storage=f"sqlite:{storage_in(data)}")
-    return Config(fabric=Fabric(data=data), nodes=(local,), repositories=(main,))
+    return Config(fabric=FabricTable(data=data), nodes=(local,), repositories=(main,))

@@ -21,14 +21,14 @@ _MOST_SHELVES = 256  # patterns that are searched for what a filter covers
 Told = tuple[str, str]  # a pattern and the text of a filter; "" is every event
 
 
-class Change(NamedTuple):
+class SummaryChange(NamedTuple):
     """How the profile that is told to the level above changes."""
 
     added: tuple[Told, ...]
     removed: tuple[Told, ...]
 
 
-_NO_CHANGE = Change((), ())
+_NO_CHANGE = SummaryChange((), ())
 
 
 class _SummarisedFilter:
@@ -62,9 +62,9 @@ class ProfileSummary:
     """Filters, each counted as often as somebody has it, and those among them that no other one covers."""
 
     def __init__(self) -> None:
-        self._wishes: dict[Told, _SummarisedFilter] = {}
+        self._entries: dict[Told, _SummarisedFilter] = {}
         self._told: dict[Told, None] = {}
-        self._indexes: dict[str, CoverIndex[_SummarisedFilter]] = {}  # told wishes by pattern
+        self._indexes: dict[str, CoverIndex[_SummarisedFilter]] = {}  # told filters by pattern
         self._patterns: PatternMap[CoverIndex[_SummarisedFilter]] = PatternMap()  # to find the patterns that cover one
         self._names: TopicTree[CoverIndex[_SummarisedFilter]] = TopicTree()  # to find the patterns that one may cover
         self._impossible = _SummarisedFilter(0, ("", ""), None)  # parent of what no event can match
@@ -79,82 +79,82 @@ class ProfileSummary:
 
     @property
     def predicates(self) -> int:
-        """How many wishes there are, equal ones counted one by one."""
+        """Return how many filters there are, equal ones counted one by one."""
         return self._predicates
 
-    def add(self, pattern: str, where: Filter | None) -> Change:
-        """Somebody has a wish; None is every event of the topics."""
+    def add(self, pattern: str, where: Filter | None) -> SummaryChange:
+        """Add a filter that somebody has; None is every event of the topics."""
         key = pattern, "" if where is None else str(where)
         self._predicates += 1
-        wish = self._wishes.get(key)
-        if wish is not None:
-            wish.count += 1
+        entry = self._entries.get(key)
+        if entry is not None:
+            entry.count += 1
             return _NO_CHANGE
         self._last += 1
-        wish = self._wishes[key] = _SummarisedFilter(self._last, key, where)
+        entry = self._entries[key] = _SummarisedFilter(self._last, key, where)
         touched: dict[Told, bool] = {}
-        self._place(wish, touched)
+        self._place(entry, touched)
         return self._change(touched)
 
-    def remove(self, pattern: str, where: Filter | None) -> Change:
-        """Somebody has a wish no more; a KeyError if nobody had it."""
+    def remove(self, pattern: str, where: Filter | None) -> SummaryChange:
+        """Remove a filter that somebody had; raise KeyError if nobody had it."""
         key = pattern, "" if where is None else str(where)
-        wish = self._wishes[key]
+        entry = self._entries[key]
         self._predicates -= 1
-        wish.count -= 1
-        if wish.count:
+        entry.count -= 1
+        if entry.count:
             return _NO_CHANGE
-        del self._wishes[key]
-        children = wish.children or {}
-        if wish.parent is not None:
-            wish.parent.disown(wish)
+        del self._entries[key]
+        children = entry.children or {}
+        if entry.parent is not None:
+            entry.parent.disown(entry)
             for child in children.values():
-                wish.parent.adopt(child)  # who covers a wish covers its children
+                entry.parent.adopt(child)  # a filter that covers another one covers its children
             return _NO_CHANGE
         touched: dict[Told, bool] = {}
-        self._withdraw(wish, touched)
+        self._withdraw(entry, touched)
         for _, child in sorted(children.items()):  # of two that are equal, the first is told
             child.parent = None
             self._place(child, touched)
         return self._change(touched)
 
-    def _place(self, wish: _SummarisedFilter, touched: dict[Told, bool]) -> None:
-        """A wish without a parent gets one, or is told."""
-        pattern = wish.told_as[0]
+    def _place(self, entry: _SummarisedFilter, touched: dict[Told, bool]) -> None:
+        """Find a parent for a filter that has none, or tell it."""
+        pattern = entry.told_as[0]
         indexes = self._patterns.covering(pattern)
         parent = next((index.every for index in indexes if index.every is not None), None)
         extent = None
-        if parent is None and wish.where is not None:
-            extent = FilterExtent(wish.where)
+        if parent is None and entry.where is not None:
+            extent = FilterExtent(entry.where)
             parent = _find_wider(indexes, extent) if extent.parts else self._impossible
         if parent is not None:
-            parent.adopt(wish)
+            parent.adopt(entry)
             return
         for each in self._find_narrower(pattern, extent):
             self._withdraw(each, touched)
-            wish.adopt(each)
-        wish.extent = extent
-        self._tell(wish, touched)
+            entry.adopt(each)
+        entry.extent = extent
+        self._tell(entry, touched)
 
     def _find_narrower(self, pattern: str, extent: FilterExtent | None) -> list[_SummarisedFilter]:
-        """Told wishes that this one covers, in order of arrival."""
+        """Return told filters that this one covers, in order of arrival."""
         found: dict[int, _SummarisedFilter] = {}
         vain = 0
-        for index in self._shelves_under(pattern, None if extent is None else _MOST_SHELVES):
-            for wish in index.narrower(extent):
-                if wish.number in found:
+        for index in self._indexes_under(pattern, None if extent is None else _MOST_SHELVES):
+            for entry in index.narrower(extent):
+                if entry.number in found:
                     continue
-                if extent is None or (wish.extent is not None and extent.covers(wish.extent)):
-                    found[wish.number] = wish
+                if extent is None or (entry.extent is not None and extent.covers(entry.extent)):
+                    found[entry.number] = entry
                     continue
                 vain += extent.effort
                 if vain >= _PATIENCE:
                     break
             if vain >= _PATIENCE:
                 break
-        return [wish for _, wish in sorted(found.items())]
+        return [entry for _, entry in sorted(found.items())]
 
-    def _shelves_under(self, pattern: str, most: int | None) -> Iterator[CoverIndex[_SummarisedFilter]]:
+    def _indexes_under(self, pattern: str, most: int | None) -> Iterator[CoverIndex[_SummarisedFilter]]:
         """The shelves of patterns that are covered, its own first."""
         own = self._indexes.get(pattern)
         if own is not None:
@@ -165,46 +165,46 @@ class ProfileSummary:
                 if index is not own and covers(pattern, index.pattern):
                     yield index
 
-    def _tell(self, wish: _SummarisedFilter, touched: dict[Told, bool]) -> None:
-        touched.setdefault(wish.told_as, False)
-        self._told[wish.told_as] = None
-        pattern = wish.told_as[0]
+    def _tell(self, entry: _SummarisedFilter, touched: dict[Told, bool]) -> None:
+        touched.setdefault(entry.told_as, False)
+        self._told[entry.told_as] = None
+        pattern = entry.told_as[0]
         index = self._indexes.get(pattern)
         if index is None:
             index = self._indexes[pattern] = CoverIndex(pattern)
             self._patterns.add(pattern, 0, index)
             self._names.add(pattern, 0, index)
-        index.add(wish.number, wish.extent, wish)
+        index.add(entry.number, entry.extent, entry)
 
-    def _withdraw(self, wish: _SummarisedFilter, touched: dict[Told, bool]) -> None:
-        touched.setdefault(wish.told_as, True)
-        del self._told[wish.told_as]
-        pattern = wish.told_as[0]
+    def _withdraw(self, entry: _SummarisedFilter, touched: dict[Told, bool]) -> None:
+        touched.setdefault(entry.told_as, True)
+        del self._told[entry.told_as]
+        pattern = entry.told_as[0]
         index = self._indexes[pattern]
-        index.remove(wish.number)
-        wish.extent = None
+        index.remove(entry.number)
+        entry.extent = None
         if not index:
             del self._indexes[pattern]
             self._patterns.remove(pattern, 0)
             self._names.remove(pattern, 0)
 
-    def _change(self, touched: dict[Told, bool]) -> Change:
+    def _change(self, touched: dict[Told, bool]) -> SummaryChange:
         """What is told now and was not, and the other way round."""
-        return Change(
+        return SummaryChange(
             tuple([each for each, was_told in touched.items() if not was_told and each in self._told]),
             tuple([each for each, was_told in touched.items() if was_told and each not in self._told]),
         )
 
 
 def _find_wider(indexes: list[CoverIndex[_SummarisedFilter]], extent: FilterExtent) -> _SummarisedFilter | None:
-    """A told wish that covers this one."""
+    """Return a told filter that covers this one."""
     vain = 0
     for index in indexes:
-        for wish in index.possible_covers(extent):
-            assert wish.extent is not None, "what is every event was asked before"
-            if wish.extent.covers(extent):
-                return wish
-            vain += wish.extent.effort
+        for entry in index.possible_covers(extent):
+            assert entry.extent is not None, "what is every event was asked before"
+            if entry.extent.covers(extent):
+                return entry
+            vain += entry.extent.effort
             if vain >= _PATIENCE:
                 return None
     return None

@@ -104,7 +104,7 @@ Count = Annotated[int, Meta(ge=0, le=MOST_COUNTED)]
 ByteCount = Annotated[int, Meta(ge=0, le=2**62)]
 BodySize = Annotated[int, Meta(ge=1, le=2**40)]
 Attempt = Annotated[int, Meta(ge=0, le=2**63 - 1)]
-ChorusOrAttempt = Annotated[int, Meta(ge=-(2**63) + 1, le=2**63 - 1)]  # below zero it is the number of a chorus
+ChorusOrAttempt = Annotated[int, Meta(ge=-(2**63) + 1, le=2**63 - 1)]  # below zero it is the number of a notice group
 Token = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Level = Annotated[int, Meta(ge=0, le=255)]
 MemberNumber = Annotated[int, Meta(ge=0, le=LARGEST_UNIT - 1)]

@@ -56,7 +56,7 @@ class RecordHeader(NamedTuple):
 
 
 class Record(NamedTuple):
-    """A line with its contents. Replaces every reserved record that it overlaps; who writes it writes the rest anew.
+    """A record header with its contents. It replaces each reserved record that it overlaps; its writer writes the rest.
 
     `audience` is the record's part of the dissemination table: which of its events a subscriber wants, by the
     subscriber's slot; b"" is all of them, else a bitmap (little-endian bits). A slot that is not there wants none.

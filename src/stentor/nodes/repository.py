@@ -38,7 +38,7 @@ from stentor.model.status import TopicHealth
 from stentor.model.trace import TRACE, kept_of
 from stentor.nodes.broker.admin import LEFT
 from stentor.nodes.client import Settings
-from stentor.nodes.client_api import AnswerQuery, CompleteFlush, Connect, Halt
+from stentor.nodes.client_api import AnswerQuery, CompleteFlush, Connect, Refuse
 from stentor.nodes.conclusion import Conclude, Concluded
 from stentor.nodes.containment import FATAL, Offenders, senders_of
 from stentor.nodes.letter_transport import LetterTransport
@@ -269,7 +269,7 @@ class RepositoryNode:
                 self._principal = self._room.operator = effect.principal
                 self._id = publisher_id(effect.principal, repository_name(self._settings.name))
                 self._hear_traces(now)
-            elif isinstance(effect, Halt):
+            elif isinstance(effect, Refuse):
                 self._effects.append(Stop(effect.reason))
             elif isinstance(effect, ShareAccess):
                 self._share(now, effect)

@@ -61,9 +61,9 @@ def settle(lake: Lake, options: dict[str, str]) -> None:
     if not done:
         return
     offset = json.loads((checkpoint / "offsets" / str(max(done))).read_text().splitlines()[-1])
-    with BlockingStoredReader(read_options({"subscriber": NAME, **options}, streaming=True)) as catalogue:
+    with BlockingStoredReader(read_options({"subscriber": NAME, **options}, streaming=True)) as reader:
         for topic, entry in offset.items():
-            catalogue.acknowledge(topic, Position.from_text(entry["read"]))
+            reader.acknowledge(topic, Position.from_text(entry["read"]))
 
 
 def _checkpoint(lake: Lake) -> Path:
@@ -128,7 +128,7 @@ def _compact(lake: Lake, batch: int, rows: Iterator[pa.RecordBatch]) -> Iterator
 
 
 def _merge(lake: Lake, topic: str, day: str, batch: int) -> int:
-    """Make the directory of a day anew beside the lake, then exchange both at once."""
+    """Make the directory of a day again beside the lake, then exchange both at once."""
     target = lake.day(topic, date.fromisoformat(day))
     with lake.turn():
         merged: list[Path] = []

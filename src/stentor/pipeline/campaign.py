@@ -35,23 +35,23 @@ _SCHEMA: Final = pa.schema(
 )
 
 
-class Anomaly(Protocol):
+class SeedAnomaly(Protocol):
     @property
     def kind(self) -> str: ...
     @property
     def detail(self) -> str: ...
 
 
-class Outcome(Protocol):
+class SeedOutcome(Protocol):
     @property
     def digest(self) -> str: ...
     @property
-    def anomalies(self) -> Sequence[Anomaly]: ...
+    def anomalies(self) -> Sequence[SeedAnomaly]: ...
     @property
     def statistics(self) -> Mapping[str, int]: ...
 
 
-Run = Callable[[str, int], Outcome]
+Run = Callable[[str, int], SeedOutcome]
 
 
 def outcomes(spark: SparkSession, scenarios: Sequence[str], first: int, seeds: int, run: Run) -> DataFrame:

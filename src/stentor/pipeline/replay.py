@@ -25,8 +25,8 @@ from stentor.model.errors import InvalidInput, Unreachable
 from stentor.pipeline.match import unfold
 from stentor.pipeline.options import WriteOptions
 from stentor.pipeline.sink.folder import Folder
-from stentor.pipeline.sink.rows import Layout, events_of, layout_of
-from stentor.pipeline.sink.sink import Delivery, StreamWriter
+from stentor.pipeline.sink.rows import RowLayout, events_of, layout_of
+from stentor.pipeline.sink.sink import StagedRows, StreamWriter
 from stentor.pipeline.sink.staging import Staged
 from stentor.pipeline.source.columns import BOOKKEEPING, ORIGIN
 from stentor.storage.lake import KINDS, schema_of
@@ -107,7 +107,7 @@ class Voice:
             columns = unfold(part["attributes"], types)
             typed = pa.RecordBatch.from_arrays([part["body"], *columns.values()], names=["body", *columns])
             places = tuple((name, place, _ARROW[kind]) for place, (name, kind) in enumerate(kinds.items(), 1))
-            yield from events_of(typed, Layout(0, -1, -1, places), self._topic, largest)
+            yield from events_of(typed, RowLayout(0, -1, -1, places), self._topic, largest)
 
 
 def alike(types: pa.Array) -> Iterator[tuple[int, int, dict[str, Kind]]]:
@@ -159,7 +159,7 @@ class Replay(StreamWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         pieces = (piece for batch in iterator for piece in self._voice.pieces(batch, self._largest))
-        return Delivery(self._staging.write(pieces))
+        return StagedRows(self._staging.write(pieces))
 
     @property
     def known(self) -> tuple[int, bool] | None:
@@ -173,11 +173,11 @@ class Replay(StreamWriter):
         if self.known is None:
             rows = ordered(turns).mapInArrow(self._stage, _STAGED).collect()  # one for each file, in their order
             files = tuple(Staged(*row) for row in rows)
-        self.commit([Delivery(files)], _BATCH)
+        self.commit([StagedRows(files)], _BATCH)
 
     def _stage(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         message = self.write(batches)
-        assert isinstance(message, Delivery)
+        assert isinstance(message, StagedRows)
         names, topics, rows = ([getattr(each, name) for each in message.files] for name in ("name", "topic", "rows"))
         yield pa.RecordBatch.from_arrays(
             [pa.array(names, pa.string()), pa.array(topics, pa.string()), pa.array(rows, pa.int64())],
@@ -206,7 +206,7 @@ def tell(turns: DataFrame, options: WriteOptions, speed: float) -> int:
     def publish(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         count = 0
         with _fabric(options) as fabric:
-            pace = Pace(speed)
+            pace = ReplayPace(speed)
             for batch in batches:
                 moments = batch["moment"].to_numpy()
                 for _, piece in voice.pieces(batch, 0):
@@ -235,7 +235,7 @@ def reach(options: WriteOptions) -> None:
         raise Unreachable(f'option "url": {error}') from None
 
 
-class Pace:
+class ReplayPace:
     """When events of a replay are due, counted from the first of them."""
 
     def __init__(self, speed: float) -> None:

@@ -21,7 +21,7 @@ _COST = 1000  # of a link, in thousandths; of levels the higher always outweighs
 _KEPT = 4096  # graphs of brokers
 
 
-class Network:
+class PlannedNetwork:
     """The members of the units of each level, the lowest first, and the links between them."""
 
     def __init__(self, sizes: tuple[int, ...], shape: Shape, links: int, seed: int) -> None:

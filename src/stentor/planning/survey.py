@@ -9,7 +9,7 @@ from random import Random
 import msgspec
 
 from stentor.model.errors import InvalidInput
-from stentor.planning.network import Digits, Network
+from stentor.planning.network import Digits, PlannedNetwork
 from stentor.planning.shape import Shape, sizes
 from stentor.wire.parcel import MOST_HOPS
 
@@ -17,7 +17,7 @@ _NAMES = ("broker", "cluster", "super-cluster")
 _EXACT = 300  # brokers up to which all pairs are taken, not a sample
 
 
-class Wish(msgspec.Struct, frozen=True, kw_only=True):
+class PlanRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What a planned network is for, and how it is to be built."""
 
     clients: int
@@ -47,10 +47,10 @@ class Graph(msgspec.Struct, frozen=True):
     clustering: float
 
 
-class Plan(msgspec.Struct, frozen=True):
+class NetworkPlan(msgspec.Struct, frozen=True):
     """What a network for the request would be like."""
 
-    wish: Wish
+    wish: PlanRequest
     brokers: int
     clients: int  # that it has room for
     levels: tuple[Level, ...]
@@ -70,14 +70,14 @@ class Plan(msgspec.Struct, frozen=True):
         return not self.lost
 
 
-def plan(wish: Wish, tell: Callable[[int, int], None] | None = None) -> Plan:
+def plan(wish: PlanRequest, tell: Callable[[int, int], None] | None = None) -> NetworkPlan:
     """Size a network and look at it; `tell` hears how many of how many pairs are done."""
     if wish.clients < 1 or wish.clients_per_broker < 1 or wish.samples < 1:
         raise InvalidInput("clients, clients per broker and samples: expected at least 1")
     if wish.shape != "mesh" and wish.links_per_member < 2:
         raise InvalidInput("fewer than 2 links per member do not hold a unit together")
     members = sizes(math.ceil(wish.clients / wish.clients_per_broker), wish.levels, wish.unit)
-    network = Network(members, wish.shape, wish.links_per_member, wish.seed)
+    network = PlannedNetwork(members, wish.shape, wish.links_per_member, wish.seed)
     dice = Random(f"{wish.seed}/pairs")
     pairs = _pairs(network, wish.samples, dice)
     lengths: list[int] = []
@@ -91,7 +91,7 @@ def plan(wish: Wish, tell: Callable[[int, int], None] | None = None) -> Plan:
     links = sum(level.links for level in levels)
     degree = 2 * links / brokers
     graph = network.graph_of(network.broker(0))
-    return Plan(
+    return NetworkPlan(
         wish=wish,
         brokers=brokers,
         clients=brokers * wish.clients_per_broker,
@@ -109,7 +109,7 @@ def plan(wish: Wish, tell: Callable[[int, int], None] | None = None) -> Plan:
     )
 
 
-def clustering(network: Network, samples: int, dice: Random) -> float:
+def clustering(network: PlannedNetwork, samples: int, dice: Random) -> float:
     """The share of pairs of a broker's neighbours that are linked themselves, on average."""
     brokers = range(network.brokers)
     chosen = brokers if len(brokers) <= max(_EXACT, samples) else [dice.randrange(len(brokers)) for _ in range(samples)]
@@ -138,7 +138,7 @@ def scattered(brokers: int, degree: float) -> Graph:
     return Graph(max(1.0, path), min(1.0, degree / brokers))
 
 
-def _pairs(network: Network, samples: int, dice: Random) -> list[tuple[Digits, Digits]]:
+def _pairs(network: PlannedNetwork, samples: int, dice: Random) -> list[tuple[Digits, Digits]]:
     """Pairs of different brokers: all of a small network, else some."""
     brokers = network.brokers
     if brokers < 2:
@@ -154,6 +154,6 @@ def _pairs(network: Network, samples: int, dice: Random) -> list[tuple[Digits, D
     return pairs
 
 
-def _level(network: Network, level: int) -> Level:
+def _level(network: PlannedNetwork, level: int) -> Level:
     name = _NAMES[level] if level < len(_NAMES) else f"{'super-' * (level - 1)}cluster"
     return Level(level, name, math.prod(network.sizes[level:]), network.sizes[level], network.links(level))

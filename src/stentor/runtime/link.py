@@ -12,7 +12,7 @@ from stentor.model.ids import LinkId
 _SMALL = 4096  # buffers below this are joined, larger ones are handed over one by one
 
 
-class Owner(Protocol):
+class LinkOwner(Protocol):
     """The part of the driver that is told what happens on a link."""
 
     high_water: int  # bytes that may wait to be written: more than a peer's credit can be
@@ -24,7 +24,7 @@ class Owner(Protocol):
 class Link(asyncio.Protocol):
     """Collects what a turn of the loop sends and writes it once."""
 
-    def __init__(self, owner: Owner, number: LinkId, opened: Callable[["Link"], None]) -> None:
+    def __init__(self, owner: LinkOwner, number: LinkId, opened: Callable[["Link"], None]) -> None:
         self.id = number
         self.unsent: list[Buffer] = []
         self._owner = owner

@@ -55,7 +55,7 @@ def server_context(directory: Path) -> ssl.SSLContext:
     _check_files(directory)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.verify_mode = ssl.CERT_REQUIRED
-    context.num_tickets = 0  # each link shows its certificate anew, none is resumed
+    context.num_tickets = 0  # each link shows its certificate again, none is resumed
     return _filled(context, directory)
 
 
@@ -132,7 +132,7 @@ def _extension(certificate: x509.Certificate, kind: type[E]) -> E | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Credentials:
+class CertificateFiles:
     """What a certificate directory holds, in PEM."""
 
     authority: bytes
@@ -182,7 +182,7 @@ class Authority:
 
     def issue_node(
         self, name: str, hosts: Iterable[str], *, valid: timedelta, now: datetime, places: Iterable[str] = EVERYWHERE
-    ) -> Credentials:
+    ) -> CertificateFiles:
         """For a node that is dialled by these host names and addresses, and by those of its own machine.
 
         It may take these places in the fabric; without any it may take none.
@@ -192,7 +192,7 @@ class Authority:
         usages = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]  # nodes dial each other too
         return self._issue(name, usages, names, valid, now)
 
-    def issue_client(self, principal: str, *, valid: timedelta, now: datetime) -> Credentials:
+    def issue_client(self, principal: str, *, valid: timedelta, now: datetime) -> CertificateFiles:
         check_principal(principal)
         return self._issue(principal, [ExtendedKeyUsageOID.CLIENT_AUTH], [], valid, now)
 
@@ -219,7 +219,7 @@ class Authority:
         names: Sequence[x509.GeneralName],
         valid: timedelta,
         now: datetime,
-    ) -> Credentials:
+    ) -> CertificateFiles:
         end = self.certificate.not_valid_after_utc
         if end <= now:
             raise ConfigError(f"the authority expired on {end:%Y-%m-%d}: make a new one with --force")
@@ -235,7 +235,7 @@ class Authority:
         if names:
             builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
         certificate = builder.sign(self.key, hashes.SHA256())
-        return Credentials(_pem(self.certificate), _pem(certificate), _pem_of_key(key))
+        return CertificateFiles(_pem(self.certificate), _pem(certificate), _pem_of_key(key))
 
 
 def check_principal(principal: str) -> str:

@@ -30,10 +30,11 @@ from stentor.machine import (
     TimerFired,
 )
 from stentor.model.ids import LinkId
+from stentor.simulation.clients import typed_calls
 from stentor.simulation.clock import Clock
 from stentor.simulation.disk import SimulatedDisk
 from stentor.simulation.journal import Journal
-from stentor.simulation.links.network import Endpoint, Network
+from stentor.simulation.links.network import Endpoint, SimNetwork
 from stentor.simulation.outcome import Anomaly
 from stentor.simulation.replay_trace import ReplayTrace
 from stentor.simulation.schedule import Appointment, Schedule
@@ -47,7 +48,7 @@ class Surroundings(Protocol):
     """The world, as a host sees it."""
 
     schedule: Schedule
-    network: Network
+    network: SimNetwork
     trace: ReplayTrace
     anomalies: list[Anomaly]
 
@@ -204,7 +205,7 @@ class Host:
             return
         world = self._world
         try:
-            effects = machine.step(self.now, happened)
+            effects = typed_calls.step(machine, self.now, happened)
         except Exception as error:
             world.trace.step(world.schedule.now, self.name, happened, [])
             self._die(silent=False)

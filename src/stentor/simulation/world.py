@@ -9,7 +9,7 @@ from stentor.machine import SECOND, Effect, Input, Report
 from stentor.simulation.disk import SimulatedDisk
 from stentor.simulation.faults import CALM, Faults
 from stentor.simulation.host import Factory, Host
-from stentor.simulation.links.network import Network
+from stentor.simulation.links.network import SimNetwork
 from stentor.simulation.outcome import Anomaly
 from stentor.simulation.replay_trace import ReplayTrace
 from stentor.simulation.schedule import Schedule
@@ -35,7 +35,7 @@ class World:
         self.faults = faults
         self.schedule = Schedule()
         self.trace = ReplayTrace(keep_trace)
-        self.network = Network(self.schedule, self.stream("network"), faults)
+        self.network = SimNetwork(self.schedule, self.stream("network"), faults)
         self.hosts: dict[str, Host] = {}
         self.anomalies: list[Anomaly] = []
         self.reports: Counter[str] = Counter()

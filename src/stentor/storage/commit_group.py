@@ -75,7 +75,7 @@ class Item(NamedTuple):
         return Fact(self.key.decode(), self.content if self.type == FACT else None)
 
 
-class State(NamedTuple):
+class LogState(NamedTuple):
     """What every commit group says about the whole log."""
 
     durable: int
@@ -89,7 +89,7 @@ class CommitGroup(NamedTuple):
 
     position: int
     size: int
-    state: State
+    state: LogState
     items: list[Item]
     whole: bool
     legible: bool
@@ -99,7 +99,7 @@ class CommitGroup(NamedTuple):
         return self.position + self.size
 
 
-def encode(entries: Iterable[Entry | Gone], position: int, state: State) -> tuple[bytes, list[Place]]:
+def encode(entries: Iterable[Entry | Gone], position: int, state: LogState) -> tuple[bytes, list[Place]]:
     """A group at this position, and where each entry lies."""
     parts = [b""]
     seals: list[bytes] = []
@@ -150,7 +150,7 @@ def _parts(entry: Entry | Gone) -> tuple[int, RecordHeader, int, bytes, bytes]:
 class Header(NamedTuple):
     items: int
     size: int
-    state: State
+    state: LogState
     labels: int  # the seal of their seals
 
 
@@ -161,7 +161,7 @@ def read_header(data: bytes, at: int, position: int) -> Header | None:
     _, items, size, durable, start, floor, following, labels, found = _HEADER.unpack_from(data, at)
     if found != seal(data[at : at + HEADER_SIZE - 8], seed=position) or durable > position:
         return None
-    return Header(items, size, State(durable, start, floor, following), labels)
+    return Header(items, size, LogState(durable, start, floor, following), labels)
 
 
 def read_item(data: bytes, at: int, position: int) -> Item | None:

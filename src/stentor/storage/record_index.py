@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 from stentor.model.record import Kind, RecordHeader, Row, StreamId
 from stentor.model.record_columns import LONGEST, RecordColumns
 from stentor.storage.commit_group import Place
-from stentor.storage.summary import Summary
+from stentor.storage.summary import LedgerSummary
 
 _DAMAGED: Final = 255  # in place of a kind
 _FEW_STREAMS: Final = 1024  # that are not worth a look at which of them are still in use
 NOWHERE: Final[Place] = (0, 0)  # for what is in no log
 
 
-class Streams:
+class StreamNumbers:
     """A small number for each stream."""
 
     __slots__ = ("_names", "_numbers")
@@ -66,7 +66,7 @@ class Lines:
         "time",
     )
 
-    def __init__(self, streams: Streams) -> None:
+    def __init__(self, streams: StreamNumbers) -> None:
         self._streams = streams
         self.sequence = array("Q")
         self.length = array("Q")
@@ -243,9 +243,9 @@ class RecordIndex(Lines):
         first, digest = np.array(self.first[part]), np.array(self.digest[part])
         return RecordColumns(sequence, length, publisher, incarnation, first, kind, digest)
 
-    def summary(self, start: int, end: int) -> Summary:
+    def summary(self, start: int, end: int) -> LedgerSummary:
         """Those between these places."""
-        return Summary(self._chapter(slice(start, end)), np.array(self.time[start:end]))
+        return LedgerSummary(self._chapter(slice(start, end)), np.array(self.time[start:end]))
 
     def find(self, time: int) -> int | None:
         """The first sequence number of the first record of this time or later."""
@@ -286,7 +286,7 @@ class RepositoryTable:
 
     __slots__ = ("_crowded_at", "_longest", "_streams", "repositories")
 
-    def __init__(self, streams: Streams) -> None:
+    def __init__(self, streams: StreamNumbers) -> None:
         self._streams = streams
         self.repositories: dict[str, Lines] = {}
         self._longest: dict[str, int] = {}

@@ -20,14 +20,14 @@ from stentor.storage.commit_group import (
     CommitGroup,
     Gone,
     Item,
+    LogState,
     Place,
-    State,
     encode,
     read_item,
 )
 from stentor.storage.directory import Directory
 from stentor.storage.ledger import Excerpt, LedgerFailed
-from stentor.storage.record_index import RecordIndex, RepositoryTable, Streams, weigh
+from stentor.storage.record_index import RecordIndex, RepositoryTable, StreamNumbers, weigh
 from stentor.storage.segment_chain import SEGMENT_SIZE, SegmentChain
 
 _READ_AHEAD = 64 << 10
@@ -39,7 +39,7 @@ class SegmentLedger:
     def __init__(self, directory: Directory, name: str, segment_size: int = SEGMENT_SIZE) -> None:
         self._name = name
         self._segments = SegmentChain(directory, name, segment_size)
-        streams = Streams()
+        streams = StreamNumbers()
         self._records = RecordIndex(streams)
         self._rows = RepositoryTable(streams)
         self._facts: dict[str, tuple[bytes, Place]] = {}
@@ -126,7 +126,7 @@ class SegmentLedger:
         """Write a group; `start` is where the log begins from then on."""
         told: list[Entry | Gone] = [*self._gone, *entries]
         following = max([self._next, *(entry.line.end + 1 for entry in entries if isinstance(entry, Record))])
-        state = State(self._segments.durable, start or self._segments.segments[0].base, self._floor, following)
+        state = LogState(self._segments.durable, start or self._segments.segments[0].base, self._floor, following)
         data, places = encode(told, self._segments.end, state)
         self._segments.append(data, needed=start > 0)
         self._gone.clear()
@@ -148,7 +148,7 @@ class SegmentLedger:
     def _mark(self) -> None:
         """A group without items proves that all in front of it was durable: damage is not taken for a power cut."""
         segments = self._segments
-        state = State(segments.durable, segments.segments[0].base, self._floor, self._next)
+        state = LogState(segments.durable, segments.segments[0].base, self._floor, self._next)
         segments.mark(encode((), segments.end, state)[0])
 
     def _give_back(self) -> None:

@@ -15,7 +15,7 @@ from stentor.model.record_columns import RecordColumns
 _COLUMNS = ("<u8", "<u8", "<u8", "<u8", "<u8", "u1", "<u8", "<i8")
 
 
-class Summary(NamedTuple):
+class LedgerSummary(NamedTuple):
     """Headers of records that follow each other in the ledger, and the times of their events."""
 
     chapter: RecordColumns
@@ -34,13 +34,13 @@ class Summary(NamedTuple):
         packed = (column.astype(kind).tobytes() for column, kind in zip(columns, _COLUMNS, strict=True))
         return zlib.compress(b"".join(packed), 1)
 
-    def since(self, sequence: int) -> "Summary":
+    def since(self, sequence: int) -> "LedgerSummary":
         """Without those that begin before this number."""
         start = int(np.searchsorted(self.chapter.sequence, np.uint64(sequence)))
-        return Summary(RecordColumns(*(column[start:] for column in self.chapter)), self.time[start:])
+        return LedgerSummary(RecordColumns(*(column[start:] for column in self.chapter)), self.time[start:])
 
 
-def decode(first: int, last: int, content: bytes, seal: int) -> Summary | None:
+def decode(first: int, last: int, content: bytes, seal: int) -> LedgerSummary | None:
     """The summary that these bytes are; None if they are damaged."""
     if seal != seal_of(first, last, content):
         return None
@@ -50,7 +50,7 @@ def decode(first: int, last: int, content: bytes, seal: int) -> Summary | None:
     for kind in _COLUMNS:
         found.append(np.frombuffer(data, kind, count, at))
         at += found[-1].nbytes
-    return Summary(RecordColumns(*found[:-1]), found[-1])
+    return LedgerSummary(RecordColumns(*found[:-1]), found[-1])
 
 
 def seal_of(first: int, last: int, content: bytes) -> int:

@@ -18,9 +18,9 @@ from stentor.model.record import Entry, Fact, Kind, LedgerContents, Record, Reco
 from stentor.model.record_columns import LONGEST, RecordColumns
 from stentor.storage.annex import decode_annex, encode_annex
 from stentor.storage.ledger import Excerpt, LedgerDamaged
-from stentor.storage.record_index import NOWHERE, RecordIndex, RepositoryTable, Streams
+from stentor.storage.record_index import NOWHERE, RecordIndex, RepositoryTable, StreamNumbers
 from stentor.storage.statements import Statements
-from stentor.storage.summary import Summary, decode, seal_of
+from stentor.storage.summary import LedgerSummary, decode, seal_of
 
 _CHUNK: Final = 32  # records that are read at once, at least
 _MOST: Final = 1024
@@ -164,14 +164,14 @@ class TableLedger(ABC):
 
     def _load(self) -> LedgerContents:
         self._next = self._open()
-        streams = Streams()
+        streams = StreamNumbers()
         records, rows = self._all_records(streams), RepositoryTable(streams)
         for row in self._all_rows():
             rows.put(row, NOWHERE)
             self._longest[row.repository] = max(self._longest.get(row.repository, 0), row.line.length)
         return LedgerContents(self._all_facts(), records, rows, self._next)
 
-    def _all_records(self, streams: Streams) -> RecordIndex:
+    def _all_records(self, streams: StreamNumbers) -> RecordIndex:
         """By summaries as far as they reach; the others are read and verified."""
         ((count, lowest),) = self._query(self._statements.extent)
         found = [summary.since(lowest) for summary in self._summaries()] if count else []
@@ -190,7 +190,9 @@ class TableLedger(ABC):
         self._waiting = len(records) - records.locate(self._summed + 1)
         return records
 
-    def _gathered(self, streams: Streams, summaries: Sequence[Summary]) -> tuple[RecordIndex, list[tuple[int, int]]]:
+    def _gathered(
+        self, streams: StreamNumbers, summaries: Sequence[LedgerSummary]
+    ) -> tuple[RecordIndex, list[tuple[int, int]]]:
         """All records, and which of them, by place, are to be summed up."""
         records, last = RecordIndex(streams), -1
         ranges: list[tuple[int, int]] = []
@@ -213,7 +215,7 @@ class TableLedger(ABC):
             last = chunk[-1].line.sequence
         return len(records)
 
-    def _summaries(self) -> Iterator[Summary]:
+    def _summaries(self) -> Iterator[LedgerSummary]:
         for first, last, content, seal in self._query(self._statements.summaries):
             summary = decode(first, last, bytes(content), seal)
             if summary is not None:
@@ -266,7 +268,7 @@ class TableLedger(ABC):
         following = max([self._next, *(entry.line.end + 1 for entry in entries if isinstance(entry, Record))])
         waiting = self._waiting + sum(isinstance(entry, Record) for entry in entries)
         due = max(0, waiting // self._chapter - 1)  # the newest may still change
-        summed: list[Summary] = []
+        summed: list[LedgerSummary] = []
 
         def work() -> None:
             self._write(entries)
@@ -297,7 +299,7 @@ class TableLedger(ABC):
                 case Fact(key):
                     execute(statements.drop_fact, (key.encode(),))
 
-    def _outlined(self, count: int) -> Iterator[Summary]:
+    def _outlined(self, count: int) -> Iterator[LedgerSummary]:
         """At most so many summaries of the records behind those that are summed up: some may have been replaced."""
         last = self._summed
         for _ in range(count):
@@ -309,9 +311,9 @@ class TableLedger(ABC):
             if len(lines) < self._chapter:
                 return
             last = lines[-1].sequence
-            yield Summary(RecordColumns.of(lines), np.array(times, np.int64))
+            yield LedgerSummary(RecordColumns.of(lines), np.array(times, np.int64))
 
-    def _put_summaries(self, summaries: Sequence[Summary]) -> None:
+    def _put_summaries(self, summaries: Sequence[LedgerSummary]) -> None:
         for each in summaries:
             content = each.encode()
             self._execute(self._statements.drop_summaries, (each.last, each.first))  # one that was damaged

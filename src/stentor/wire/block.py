@@ -110,6 +110,11 @@ def seal(origin: Origin, schema: int, count: int, flags: int, columns_length: in
         columns_length,
         0,
     )
+    return with_checksum(head, payload)
+
+
+def with_checksum(head: bytes, payload: bytes) -> bytes:
+    """Return a head and a payload as one frame, with the checksum of both in its place."""
     return b"".join((head[:60], checksum(head, payload).to_bytes(4, "little"), payload))
 
 

@@ -19,28 +19,28 @@ from stentor.wire.row_selection import RowSelection
 from stentor.wire.run_layout import RunLayout
 from stentor.wire.uniform_run import UniformRun, find_uniform_run
 
-_MOST_EVENTS = 1 << 17  # in a sheaf: frames of empty events claim many for few bytes
+_MOST_EVENTS = 1 << 17  # in a view: frames of empty events claim many for few bytes
 
 
 class BlockView:
     """One or more blocks of one schema, in order."""
 
-    __slots__ = ("_blocks", "_columns", "_layout", "_rows", "_stretch", "count", "schema")
+    __slots__ = ("_blocks", "_columns", "_layout", "_rows", "_uniform_run", "count", "schema")
 
     def __init__(self, blocks: list[Block]) -> None:
         self._blocks: list[Block] | None = blocks
-        self._stretch: UniformRun | None = None
+        self._uniform_run: UniformRun | None = None
         self._layout: RunLayout | None = None
         self._bind(blocks[0].schema, sum([block.count for block in blocks]))
 
     @classmethod
     def over(cls, run: UniformRun | RunLayout, schema: Schema) -> Self:
-        """A sheaf whose blocks are made when somebody asks for them."""
-        sheaf = cls.__new__(cls)
-        sheaf._blocks = None
-        sheaf._stretch, sheaf._layout = (run, None) if isinstance(run, UniformRun) else (None, run)
-        sheaf._bind(schema, run.count)
-        return sheaf
+        """Return a view whose blocks are made when somebody asks for them."""
+        block_view = cls.__new__(cls)
+        block_view._blocks = None
+        block_view._uniform_run, block_view._layout = (run, None) if isinstance(run, UniformRun) else (None, run)
+        block_view._bind(schema, run.count)
+        return block_view
 
     def _bind(self, schema: Schema, count: int) -> None:
         self.schema, self.count = schema, count
@@ -50,7 +50,7 @@ class BlockView:
     @property
     def blocks(self) -> list[Block]:
         if self._blocks is None:
-            run = self._stretch or self._layout
+            run = self._uniform_run or self._layout
             assert run is not None
             view = memoryview(run.data)
             self._blocks = [Block(view[start:end], self.schema) for start, end in run.bounds()]
@@ -59,9 +59,9 @@ class BlockView:
     @property
     def layout(self) -> RunLayout:
         if self._layout is None:
-            if self._stretch is not None:
-                data: bytes | memoryview = self._stretch.data
-                starts = [start for start, _ in self._stretch.bounds()]
+            if self._uniform_run is not None:
+                data: bytes | memoryview = self._uniform_run.data
+                starts = [start for start, _ in self._uniform_run.bounds()]
             else:
                 frames = [block.frame for block in self.blocks]
                 data = frames[0] if len(frames) == 1 else b"".join(frames)
@@ -90,7 +90,7 @@ class BlockView:
             return []
         if len(rows) == self.count:
             return [(bytes(block.frame), block.count) for block in self.blocks]
-        if self._stretch is not None and (frames := self._stretch.pick(rows, self.column)) is not None:
+        if self._uniform_run is not None and (frames := self._uniform_run.pick(rows, self.column)) is not None:
             return frames
         if self._is_lone() and len(self.blocks[0].frame) <= SOFT_FRAME:
             return [(self.blocks[0].excerpt(rows), len(rows))]
@@ -104,10 +104,10 @@ class BlockView:
             return self.blocks[0].column(name)
         if name not in self.schema.names:
             return None
-        if self._stretch is not None:
+        if self._uniform_run is not None:
             position = self.schema.names.index(name)
             kind = self.schema.kinds[position]
-            return Column(kind, self._stretch.column(position, DTYPES[kind]), None)
+            return Column(kind, self._uniform_run.column(position, DTYPES[kind]), None)
         return self._join_plain(name) if self.layout.is_plain(self.schema) else self._join_any(name)
 
     def _join_plain(self, name: str) -> Column:

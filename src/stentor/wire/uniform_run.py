@@ -122,7 +122,7 @@ class UniformRun:
 
 
 def find_uniform_run(data: bytes, start: int, end: int, schema: Schema) -> UniformRun | None:
-    """The frames of a run as a stretch, if they are one; headers may differ in number, time and checksum alone."""
+    """Return the frames of a run as a uniform run, if headers differ in nothing but number, time and checksum."""
     length, _, _, flags, _, _, _, _, numbers, _, _, columns, _ = HEADER.unpack_from(data, start)
     count, width, bodies = numbers & 0xFFFF, schema.width, HEADER_SIZE + columns
     size = int.from_bytes(data[start + bodies : start + bodies + 4], "little")

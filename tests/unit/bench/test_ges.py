@@ -9,18 +9,18 @@ import pytest
 from rich.console import Console
 
 from stentor.bench import ges22, plot, report
-from stentor.bench.grid import MATCHES, QUICK, WHERE, Grid, Trial, numbers, whole
-from stentor.bench.machine import Machine
+from stentor.bench.grid import MATCHES, QUICK, WHERE, Trial, TrialGrid, numbers, whole
+from stentor.bench.machine import MachineDescription
 from stentor.bench.measurer import Latency, latency
 from stentor.bench.paper import TABLE_2
 from stentor.bench.replication import REPLICATIONS
-from stentor.bench.results import CHAINS, CONNECTED, Results, Sample
+from stentor.bench.results import CHAINS, CONNECTED, GesResults, Sample
 from stentor.config import Config, load
 from stentor.model.errors import InvalidInput
 from stentor.model.filter import Filter
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
-MACHINE = Machine(2, "a processor", 8.0, "Linux", "CPython", 0.1)
+MACHINE = MachineDescription(2, "a processor", 8.0, "Linux", "CPython", 0.1)
 
 
 def taken(mean: float, received: int = 10, missed: int = 0) -> Latency:
@@ -31,8 +31,8 @@ def sample(network: str, trial: Trial, latencies: dict[int, Latency], copies: in
     return Sample(network, trial, trial.seconds, latencies, 100, 100, 0.1, copies)
 
 
-def results() -> Results:
-    found = Results("2026-01-01", "0.1", MACHINE, {}, clients=102)
+def results() -> GesResults:
+    found = GesResults("2026-01-01", "0.1", MACHINE, {}, clients=102)
     for rate, mean in ((20.0, 3.0), (952.0, 30.0)):
         for match in (100, 50):
             found.samples.append(sample(CHAINS, Trial(rate, 50, match, 10), {9: taken(mean * match / 100)}))
@@ -56,13 +56,13 @@ def test_the_match_rate_is_the_share_of_events_that_the_filter_takes(match: int)
 
 
 def test_trials_last_long_enough_for_a_mean_and_no_longer() -> None:
-    trials = list(Grid().trials())
+    trials = list(TrialGrid().trials())
     assert all(trial.wanted >= 5 for trial in trials)
     assert max(trial.seconds for trial in trials) <= 6.5
-    assert (1.0, 50) in Grid().left_out()
+    assert (1.0, 50) in TrialGrid().left_out()
     assert not [trial for trial in trials if trial.rate == 1 and trial.match < 100]
     assert sum(trial.seconds for trial in trials) < 400
-    assert [trial.events for trial in Grid(rates=(1.0,), sizes=(50,), matches=(50,), events=40).trials()] == [40]
+    assert [trial.events for trial in TrialGrid(rates=(1.0,), sizes=(50,), matches=(50,), events=40).trials()] == [40]
 
 
 @pytest.mark.parametrize("text", ["", "x", "1,,2", "0", "nan", "1e9", "20;100"])
@@ -100,16 +100,16 @@ def test_replications_are_stored_where_the_paper_stores_them(tmp_path: Path) -> 
 
 
 def test_few_match_rates_are_tried_with_what_is_stored() -> None:
-    assert Grid().stored().matches == (100, 50, 10)
+    assert TrialGrid().stored().matches == (100, 50, 10)
     assert QUICK.stored().matches == (50,)
-    assert Grid(matches=(33,)).stored().matches == (33,)
+    assert TrialGrid(matches=(33,)).stored().matches == (33,)
 
 
 def test_nothing_is_said_of_replications_that_were_not_tried() -> None:
     found = results()
     found.stored = []
     out = io.StringIO()
-    report.show(found, Grid(), Console(file=out, width=200))
+    report.show(found, TrialGrid(), Console(file=out, width=200))
     assert "eplication" not in out.getvalue()
     assert list(found.by_copies()) == []
 
@@ -137,7 +137,7 @@ def test_the_lowest_and_highest_of_each_match_rate_and_the_cost_of_a_hop() -> No
 @pytest.mark.req("GE-18")
 def test_the_report_has_the_papers_figures_beside_ours() -> None:
     out = io.StringIO()
-    report.show(results(), Grid(), Console(file=out, width=200))
+    report.show(results(), TrialGrid(), Console(file=out, width=200))
     text = out.getvalue()
     for theirs in (TABLE_2[100], TABLE_2[50]):
         assert f"{theirs.high:.0f} @ <952, " in text

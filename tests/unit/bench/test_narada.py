@@ -8,21 +8,21 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from stentor.bench.machine import Machine
+from stentor.bench.machine import MachineDescription
 from stentor.bench.narada import plot, report
 from stentor.bench.narada.costs import CostTrial, measure
 from stentor.bench.narada.paper import TABLE_1
-from stentor.bench.narada.plan import QUICK, Plan, payloads_of, topologies_of
-from stentor.bench.narada.results import DelaySample, FloodSample, Results
+from stentor.bench.narada.plan import QUICK, NaradaPlan, payloads_of, topologies_of
+from stentor.bench.narada.results import DelaySample, FloodSample, NaradaResults
 from stentor.bench.narada.statistic import describe
 from stentor.bench.narada.topologies import OTHERS, TOPOLOGIES, network
 from stentor.model.errors import InvalidInput
 
-MACHINE = Machine(2, "a processor", 8.0, "Linux", "CPython", 0.1)
+MACHINE = MachineDescription(2, "a processor", 8.0, "Linux", "CPython", 0.1)
 
 
-def results() -> Results:
-    found = Results("2026-01-01", "0.1", MACHINE, Plan(runs=4), clients=20)
+def results() -> NaradaResults:
+    found = NaradaResults("2026-01-01", "0.1", MACHINE, NaradaPlan(runs=4), clients=20)
     for topology, mean in (("A", 1.0), ("B", 2.0), ("C", 4.0)):
         for size in (100, 8000):
             plain, reliable = [mean, mean, mean, mean], [mean + 1.0, mean + 1.0, mean + 1.0, mean + 5.0]
@@ -59,8 +59,8 @@ def test_the_networks_are_those_of_the_paper(tmp_path: Path) -> None:
 
 
 def test_plans() -> None:
-    assert Plan().runs == 50
-    assert Plan(payloads=(100,)).sizes == (100, 8000), "table 1 is of 8 KB"
+    assert NaradaPlan().runs == 50
+    assert NaradaPlan(payloads=(100,)).sizes == (100, 8000), "table 1 is of 8 KB"
     assert QUICK.sizes == (100, 8000)
     assert payloads_of("500,100") == (100, 500)
     assert topologies_of("c,a") == ("A", "C")
@@ -85,7 +85,7 @@ def test_goals_are_judged_by_medians() -> None:
     assert (c_delay.met, c_rate.met) == (True, True)
     assert recovery.value == pytest.approx(11_172 / 220)
     assert recovery.met
-    assert Results("", "", MACHINE, Plan()).judge() == []
+    assert NaradaResults("", "", MACHINE, NaradaPlan()).judge() == []
 
 
 def test_the_report_and_the_plot(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_the_report_and_the_plot(tmp_path: Path) -> None:
     written = json.loads((tmp_path / "narada.json").read_text())
     assert len(written["figures"]) == 6
     assert len(written["goals"]) == 7
-    report.show(Results("", "", MACHINE, Plan(), interrupted=True), console)
+    report.show(NaradaResults("", "", MACHINE, NaradaPlan(), interrupted=True), console)
     assert "interrupted" in console.file.getvalue()  # type: ignore[attr-defined]
 
 

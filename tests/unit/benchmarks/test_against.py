@@ -13,9 +13,9 @@ from benchmarks.against.suites import SUITES, Row, Scale, Suite
 from benchmarks.results import Results, Sample
 from rich.console import Console
 
-from stentor.bench.machine import Machine
+from stentor.bench.machine import MachineDescription
 
-MACHINE = Machine(2, "a processor", 8.0, "Linux", "CPython", 0.1)
+MACHINE = MachineDescription(2, "a processor", 8.0, "Linux", "CPython", 0.1)
 BASE, HEAD = "1234567", "this tree"
 
 

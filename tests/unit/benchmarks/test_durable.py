@@ -14,9 +14,9 @@ from benchmarks.durable.report import BATCHED, goals, workload
 from benchmarks.results import Results, Sample
 from rich.console import Console
 
-from stentor.bench.machine import Machine
+from stentor.bench.machine import MachineDescription
 
-MACHINE = Machine(2, "a processor", 8.0, "Linux", "CPython", 0.1)
+MACHINE = MachineDescription(2, "a processor", 8.0, "Linux", "CPython", 0.1)
 
 
 def split(data: bytes, size: int) -> list[bytes]:

@@ -12,7 +12,7 @@ from benchmarks.matching.truth import Disagreement, Truth
 from benchmarks.matching.workloads import MASKS, WORKLOADS
 
 from stentor import Filter
-from stentor.bench.machine import Machine
+from stentor.bench.machine import MachineDescription
 
 COUNT, EVENTS = 300, 200
 NAMES = sorted(WORKLOADS)
@@ -116,7 +116,7 @@ def test_the_clock_counts_calls() -> None:
 
 
 def test_a_goal_is_judged_by_the_worst_trial() -> None:
-    results = Results("", Machine(2, "", 1, "", "", 0), {})
+    results = Results("", MachineDescription(2, "", 1, "", "", 0), {})
     for masks, rate in (("dense", 900_000.0), ("sparse", 300_000.0)):
         results.samples.append(
             Sample("W2", masks, "masks", 1_000, {"batch1000": [rate, rate, 0.0], "one": [250_000.0]})

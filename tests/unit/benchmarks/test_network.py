@@ -8,10 +8,10 @@ from benchmarks.network.results import Results
 from benchmarks.network.traffic import build
 
 from stentor.bench import ges22
-from stentor.bench.machine import Machine
+from stentor.bench.machine import MachineDescription
 from stentor.config import load
 
-MACHINE = Machine(2, "a processor", 8.0, "Linux", "CPython", 0.1)
+MACHINE = MachineDescription(2, "a processor", 8.0, "Linux", "CPython", 0.1)
 
 
 def test_all_brokers_of_the_laboratory_know_each_other(tmp_path: Path) -> None:

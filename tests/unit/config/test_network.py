@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from stentor.cli.running.process import Assignment
-from stentor.config import Address, Channel, Elasticity, Gateway, parse, settings
+from stentor.config import Address, ChannelTable, DialledLink, Elasticity, parse, settings
 from stentor.model.errors import ConfigError, InvalidInput
 from stentor.model.limits import Limits
 from stentor.model.scope import ScopePath
@@ -94,13 +94,16 @@ def test_numbers_of_members() -> None:
 def test_links_and_who_dials() -> None:
     config = parse(NETWORK)
     found = {str(node.name): config.dials(node) for node in config.nodes}
-    lib2 = Gateway(name="n/lib/b2", address="127.0.0.1:7422")
-    hall, gym = Gateway(name="n/hall/b1", address="127.0.0.1:9000"), Gateway(name="n/gym/b1", address="127.0.0.1:7424")
+    lib2 = DialledLink(name="n/lib/b2", address="127.0.0.1:7422")
+    hall, gym = (
+        DialledLink(name="n/hall/b1", address="127.0.0.1:9000"),
+        DialledLink(name="n/gym/b1", address="127.0.0.1:7424"),
+    )
     assert found == {
         "n/lib/b1": (lib2, hall, gym),  # not b3, which dials it by a [[link]]
         "n/hall/b1": (gym,),
-        "n/lib/b2": (Gateway(name="n/lib/b3", address="127.0.0.1:7423"),),
-        "n/lib/b3": (Gateway(name="n/lib/b1", address="127.0.0.1:7420", cost=9.0),),
+        "n/lib/b2": (DialledLink(name="n/lib/b3", address="127.0.0.1:7423"),),
+        "n/lib/b3": (DialledLink(name="n/lib/b1", address="127.0.0.1:7420", cost=9.0),),
         "n/gym/b1": (),
         "s/lib/b1": (gym,),
     }
@@ -128,7 +131,7 @@ def test_forwarding_is_that_of_the_nearest_scope_that_sets_it() -> None:
 def test_channels_and_elasticity() -> None:
     config = parse(NETWORK)
     library, hall = ScopePath(("n", "lib")), ScopePath(("n", "hall"))
-    assert config.channels[0] == Channel(origin=library, to=hall, where=("price < 5.0", "secret = FALSE"))
+    assert config.channels[0] == ChannelTable(origin=library, to=hall, where=("price < 5.0", "secret = FALSE"))
     assert str(config.channels[1].origin) == "n/lib/b1"
     assert config.elasticity == Elasticity(clients_per_broker=9, purge_slow=True, check_every=0.5, path_length=4.0)
     assert parse(nodes("b1")).elasticity is None

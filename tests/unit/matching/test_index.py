@@ -9,7 +9,7 @@ from tests.unit.matching.strategies import Table, events, filters, tables, tried
 from tests.unit.matching.twin import Twin, drive, points
 
 from stentor.matching import facet_groups
-from stentor.matching.masks.box_grid import Grid
+from stentor.matching.masks.box_grid import BoxGrid
 from stentor.matching.masks.mask_index import MaskIndex
 from stentor.matching.normal_form import normal_form
 from stentor.matching.pairs.pair_index import PairIndex
@@ -70,7 +70,7 @@ def test_batches_find_what_the_filters_find(several: list[Change], few: Table, m
 
 def grids(twin: Twin) -> int:
     return sum(
-        isinstance(kept, Grid)
+        isinstance(kept, BoxGrid)
         for each in twin.masks._groups
         for b in each.buckets.values()
         for kept in b.boxes.values()

@@ -14,14 +14,14 @@ from tests.unit.matching.strategies import events, filters, near_filters, tried
 
 from stentor.matching.covering import covers
 from stentor.matching.covers.extent import FilterExtent
-from stentor.matching.profile_summary import Change, ProfileSummary
+from stentor.matching.profile_summary import ProfileSummary, SummaryChange
 from stentor.model import topic
 from stentor.model.batch import Row
 from stentor.model.filter import Filter
 
 PATTERNS = ["a", "a/b", "a/+", "a/#", "#", "+/#", "+", "+/b", "$sys/#", "$sys/x"]
 TOPICS = ["a", "b", "a/b", "a/c", "a/b/c", "c/b", "$sys", "$sys/x"]
-NOTHING = Change((), ())
+NOTHING = SummaryChange((), ())
 
 Wish = tuple[str, Filter | None]
 
@@ -44,11 +44,11 @@ def filled(*wishes: tuple[str, str]) -> ProfileSummary:
 
 def test_equal_filters_are_counted_and_told_once() -> None:
     made = ProfileSummary()
-    assert made.add("a", Filter("n > 1")) == Change((("a", "n > 1"),), ())
+    assert made.add("a", Filter("n > 1")) == SummaryChange((("a", "n > 1"),), ())
     assert made.add("a", Filter("n  >  1")) == NOTHING
     assert (len(made), made.predicates) == (1, 2)
     assert made.remove("a", Filter("n > 1")) == NOTHING
-    assert made.remove("a", Filter("n > 1")) == Change((), (("a", "n > 1"),))
+    assert made.remove("a", Filter("n > 1")) == SummaryChange((), (("a", "n > 1"),))
     assert (len(made), made.predicates) == (0, 0)
 
 
@@ -56,37 +56,37 @@ def test_a_covered_filter_is_not_told() -> None:
     made = filled(("a", "n > 1"))
     assert made.add("a", Filter("n > 2")) == NOTHING
     assert made.add("a", Filter("n = 7 AND s = 'x'")) == NOTHING
-    assert made.add("a", Filter("n > 0 AND s = 'x'")) == Change((("a", "n > 0 AND s = 'x'"),), ())
+    assert made.add("a", Filter("n > 0 AND s = 'x'")) == SummaryChange((("a", "n > 0 AND s = 'x'"),), ())
     assert (len(made), made.predicates) == (2, 4)
 
 
 def test_a_wider_filter_replaces_the_filters_it_covers() -> None:
     made = filled(("a", "n > 5"), ("a", "n > 7 AND s = 'x'"), ("a", "s = 'y'"))
     assert told(made) == [("a", "n > 5"), ("a", "s = 'y'")]
-    assert made.add("a", Filter("n > 1")) == Change((("a", "n > 1"),), (("a", "n > 5"),))
-    assert made.add("a", None) == Change((("a", ""),), (("a", "s = 'y'"), ("a", "n > 1")))
+    assert made.add("a", Filter("n > 1")) == SummaryChange((("a", "n > 1"),), (("a", "n > 5"),))
+    assert made.add("a", None) == SummaryChange((("a", ""),), (("a", "s = 'y'"), ("a", "n > 1")))
     assert told(made) == [("a", "")]
 
 
 def test_a_filter_is_told_when_the_one_that_covered_it_goes() -> None:
     made = filled(("a", "n > 1"), ("a", "n > 2"), ("a", "n > 3"), ("a", "n > 4 AND s = 'x'"), ("a", "s = 'x'"))
     assert told(made) == [("a", "n > 1"), ("a", "s = 'x'")]
-    assert made.remove("a", Filter("n > 1")) == Change((("a", "n > 2"),), (("a", "n > 1"),))
-    assert made.remove("a", Filter("s = 'x'")) == Change((), (("a", "s = 'x'"),))
-    assert made.remove("a", Filter("n > 2")) == Change((("a", "n > 3"),), (("a", "n > 2"),))
-    assert made.remove("a", Filter("n > 3")) == Change((("a", "n > 4 AND s = 'x'"),), (("a", "n > 3"),))
+    assert made.remove("a", Filter("n > 1")) == SummaryChange((("a", "n > 2"),), (("a", "n > 1"),))
+    assert made.remove("a", Filter("s = 'x'")) == SummaryChange((), (("a", "s = 'x'"),))
+    assert made.remove("a", Filter("n > 2")) == SummaryChange((("a", "n > 3"),), (("a", "n > 2"),))
+    assert made.remove("a", Filter("n > 3")) == SummaryChange((("a", "n > 4 AND s = 'x'"),), (("a", "n > 3"),))
 
 
 def test_a_filter_that_is_covered_through_another_stays_covered_without_it() -> None:
     made = filled(("a", "n > 3"), ("a", "n > 2"), ("a", "n > 1"))
     assert made.remove("a", Filter("n > 2")) == NOTHING
     assert told(made) == [("a", "n > 1")]
-    assert made.remove("a", Filter("n > 1")) == Change((("a", "n > 3"),), (("a", "n > 1"),))
+    assert made.remove("a", Filter("n > 1")) == SummaryChange((("a", "n > 3"),), (("a", "n > 1"),))
 
 
 def test_a_change_tells_only_the_end() -> None:
     made = filled(("a", ""), ("a", "n > 5"), ("a", "n > 3"), ("a", "n > 1"))
-    assert made.remove("a", None) == Change((("a", "n > 1"),), (("a", ""),))
+    assert made.remove("a", None) == SummaryChange((("a", "n > 1"),), (("a", ""),))
 
 
 @pytest.mark.parametrize(
@@ -98,29 +98,29 @@ def test_of_two_that_are_equal_the_first_is_told(first: str, second: str) -> Non
         made = filled(*(("a", each) for each in pair))
         assert told(made) == [("a", pair[0])]
         made.add("a", None)
-        assert made.remove("a", None) == Change((("a", pair[0]),), (("a", ""),))
-        assert made.remove("a", Filter(pair[0])) == Change((("a", pair[1]),), (("a", pair[0]),))
+        assert made.remove("a", None) == SummaryChange((("a", pair[0]),), (("a", ""),))
+        assert made.remove("a", Filter(pair[0])) == SummaryChange((("a", pair[1]),), (("a", pair[0]),))
 
 
 def test_patterns_that_are_equal_are_told_once() -> None:
     made = filled(("#", ""), ("+/#", ""))
     assert told(made) == [("#", "")]
-    assert made.remove("#", None) == Change((("+/#", ""),), (("#", ""),))
+    assert made.remove("#", None) == SummaryChange((("+/#", ""),), (("#", ""),))
 
 
 def test_a_wider_pattern_covers_only_with_a_wider_filter() -> None:
     made = filled(("a/b", "n > 3"), ("a/c", "n > 1"), ("$sys/b", "n > 3"))
     wide = Filter("n > 2")
-    assert made.add("#", wide) == Change((("#", "n > 2"),), (("a/b", "n > 3"),))
+    assert made.add("#", wide) == SummaryChange((("#", "n > 2"),), (("a/b", "n > 3"),))
     assert made.add("a/+", Filter("n > 4")) == NOTHING
-    assert made.add("a/+", None) == Change((("a/+", ""),), (("a/c", "n > 1"),))
-    assert made.remove("a/+", None) == Change((("a/c", "n > 1"),), (("a/+", ""),))
+    assert made.add("a/+", None) == SummaryChange((("a/+", ""),), (("a/c", "n > 1"),))
+    assert made.remove("a/+", None) == SummaryChange((("a/c", "n > 1"),), (("a/+", ""),))
     assert made.remove("#", wide).added == (("a/b", "n > 3"), ("a/+", "n > 4"))
 
 
 def test_every_event_of_a_pattern_covers_every_event_of_a_topic() -> None:
     made = filled(("a/b", ""), ("a/c", "n > 1"), ("$sys", ""))
-    assert made.add("#", None) == Change((("#", ""),), (("a/b", ""), ("a/c", "n > 1")))
+    assert made.add("#", None) == SummaryChange((("#", ""),), (("a/b", ""), ("a/c", "n > 1")))
     assert made.add("a/d", None) == NOTHING
     assert told(made) == [("#", ""), ("$sys", "")]
 
@@ -130,7 +130,7 @@ def test_a_filter_that_matches_nothing_is_not_told() -> None:
     never = Filter("n = 1 AND n = 2")
     assert made.add("a", never) == NOTHING
     assert (len(made), made.predicates) == (0, 1)
-    assert made.add("a", None) == Change((("a", ""),), ())
+    assert made.add("a", None) == SummaryChange((("a", ""),), ())
     assert made.remove("a", never) == NOTHING
     assert made.predicates == 1
 
@@ -291,7 +291,7 @@ class Unit(RuleBasedStateMachine):
         self.wishes: list[Wish] = []
         self.replayed: set[tuple[str, str]] = set()
 
-    def heard(self, change: Change) -> None:
+    def heard(self, change: SummaryChange) -> None:
         assert not self.replayed & set(change.added)
         assert self.replayed >= set(change.removed)
         self.replayed = (self.replayed - set(change.removed)) | set(change.added)

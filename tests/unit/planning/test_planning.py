@@ -11,9 +11,9 @@ from stentor.model.context import Context
 from stentor.model.errors import InvalidInput
 from stentor.model.messages import Gateway, Presence
 from stentor.model.scope import ScopePath
-from stentor.planning.network import Digits, Network
+from stentor.planning.network import Digits, PlannedNetwork
 from stentor.planning.shape import link, sizes
-from stentor.planning.survey import Wish, clustering, plan, regular, scattered
+from stentor.planning.survey import PlanRequest, clustering, plan, regular, scattered
 from stentor.protocols.overlay.connectivity_graph import ConnectivityGraph
 
 NETWORKS = [((5, 4, 3), "ring", 2), ((4, 3, 3), "mesh", 4), ((6, 5, 4), "random", 3), ((3, 2, 3, 2), "ring", 2)]
@@ -22,7 +22,7 @@ NETWORKS = [((5, 4, 3), "ring", 2), ((4, 3, 3), "mesh", 4), ((6, 5, 4), "random"
 class Built:
     """The same network, built whole: every link, and the graph of every broker from the links alone."""
 
-    def __init__(self, network: Network) -> None:
+    def __init__(self, network: PlannedNetwork) -> None:
         self.brokers = [network.broker(number) for number in range(network.brokers)]
         self.links = {frozenset((broker, other)) for broker in self.brokers for other in network.neighbours(broker)}
         self.near: defaultdict[Digits, set[Digits]] = defaultdict(set)
@@ -63,7 +63,7 @@ def name(digits: Digits) -> ScopePath:
 @pytest.mark.req("GE-19")
 @pytest.mark.parametrize(("members", "shape", "links"), NETWORKS)
 def test_paths_are_those_of_the_network_built_whole(members: tuple[int, ...], shape: str, links: int) -> None:
-    network = Network(members, shape, links, seed=7)  # type: ignore[arg-type]
+    network = PlannedNetwork(members, shape, links, seed=7)  # type: ignore[arg-type]
     built = Built(network)
     assert len(built.links) == sum(network.links(level) for level in range(network.depth))
     for one in built.brokers:
@@ -78,10 +78,10 @@ def test_paths_are_those_of_the_network_built_whole(members: tuple[int, ...], sh
 
 @pytest.mark.req("GE-19")
 def test_a_sample_is_near_the_mean_of_all_pairs() -> None:
-    wish = Wish(clients=1000 * 500, levels=3, shape="random", links_per_member=4, samples=150, seed=3)
+    wish = PlanRequest(clients=1000 * 500, levels=3, shape="random", links_per_member=4, samples=150, seed=3)
     found = plan(wish)
     assert found.brokers == 1000
-    network = Network((10, 10, 10), "random", 4, seed=3)
+    network = PlannedNetwork((10, 10, 10), "random", 4, seed=3)
     brokers = [network.broker(number) for number in range(1000)]
     dice = Random(9)
     pairs = [(dice.choice(brokers), dice.choice(brokers)) for _ in range(2000)]
@@ -93,7 +93,7 @@ def test_a_sample_is_near_the_mean_of_all_pairs() -> None:
 
 @pytest.mark.req("GE-19")
 def test_a_network_for_a_billion_clients_is_planned() -> None:
-    found = plan(Wish(clients=10**9, samples=2))
+    found = plan(PlanRequest(clients=10**9, samples=2))
     assert found.clients >= 10**9
     assert [level.members for level in found.levels] == [38, 38, 38, 37]
     assert found.graph_nodes == 38 * 3 + 37
@@ -139,14 +139,14 @@ def test_the_formulas_of_the_paper() -> None:
 @pytest.mark.parametrize(
     ("wish", "reason"),
     [
-        (Wish(clients=10**9, levels=3), "take 4 levels"),
-        (Wish(clients=10**18, levels=4), "more clients per broker"),
-        (Wish(clients=10, levels=9), "expected 1 to 8"),
-        (Wish(clients=10, unit=65), "expected 2 to 64"),
-        (Wish(clients=0), "at least 1"),
-        (Wish(clients=10**6, shape="ring", links_per_member=1), "hold a unit together"),
+        (PlanRequest(clients=10**9, levels=3), "take 4 levels"),
+        (PlanRequest(clients=10**18, levels=4), "more clients per broker"),
+        (PlanRequest(clients=10, levels=9), "expected 1 to 8"),
+        (PlanRequest(clients=10, unit=65), "expected 2 to 64"),
+        (PlanRequest(clients=0), "at least 1"),
+        (PlanRequest(clients=10**6, shape="ring", links_per_member=1), "hold a unit together"),
     ],
 )
-def test_networks_that_cannot_be_planned_are_refused(wish: Wish, reason: str) -> None:
+def test_networks_that_cannot_be_planned_are_refused(wish: PlanRequest, reason: str) -> None:
     with pytest.raises(InvalidInput, match=reason):
         plan(wish)

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from stentor.cli import certs
 from stentor.model.errors import ConfigError, InvalidInput, Refused
-from stentor.runtime.tls import Authority, Credentials, client_context, principal_of, server_context
+from stentor.runtime.tls import Authority, CertificateFiles, client_context, principal_of, server_context
 
 NOW = datetime.now(UTC)
 YEAR = timedelta(days=365)
@@ -37,7 +37,7 @@ def alice(authority: Authority, tmp_path: Path) -> Path:
     return saved(authority.issue_client("alice", valid=YEAR, now=NOW), tmp_path / "alice")
 
 
-def saved(credentials: Credentials, directory: Path) -> Path:
+def saved(credentials: CertificateFiles, directory: Path) -> Path:
     credentials.save(directory)
     return directory
 

@@ -7,8 +7,8 @@ import pytest
 from stentor.model.attribute import Value
 from stentor.model.filter import Filter
 from stentor.model.topic import matches
-from stentor.simulation.checkers.delivery_oracle import Arrival, DeliveryOracle, SubscriptionChecker
-from stentor.simulation.clients.client_history import Sessions
+from stentor.simulation.checkers.delivery_oracle import DeliveryOracle, ReceivedEvent, SubscriptionChecker
+from stentor.simulation.clients.client_history import ActivePeriods
 from stentor.simulation.clients.workload import CONDITIONS, PATTERNS, TOPICS, covers, draw_attributes
 from stentor.simulation.outcome import Anomaly
 
@@ -25,7 +25,7 @@ class Bench:
         """What the ledger finds wrong with the n-th event, changed in some way."""
         self.anomalies.clear()
         attributes = {"n": number if n is None else n}
-        self.oracle.deliver(self.reader, Arrival(topic, attributes, body or b"%d" % number, 7, 1, number))
+        self.oracle.deliver(self.reader, ReceivedEvent(topic, attributes, body or b"%d" % number, 7, 1, number))
         return [anomaly.kind for anomaly in self.anomalies]
 
 
@@ -62,7 +62,7 @@ def test_one_number_for_two_events_is_inconsistent() -> None:
 
 
 def test_sessions_cover_what_lies_in_one_of_them() -> None:
-    sessions = Sessions()
+    sessions = ActivePeriods()
     assert not sessions.open
     sessions.begin(10)
     sessions.end(20)

@@ -25,7 +25,7 @@ class Seats(msgspec.Struct):
     names: list[str]
 
 
-class Heard(msgspec.Struct):
+class ReceivedCounts(msgspec.Struct):
     """How many events all subscribers together got so far."""
 
     plain: int
@@ -56,7 +56,7 @@ async def attend() -> None:
             tasks += [asyncio.create_task(reliable.add(stored.batches()))]
         say(Gathered(len(seats.names)))
         async for _ in lines:
-            say(Heard(plain.value, reliable.value))
+            say(ReceivedCounts(plain.value, reliable.value))
         for task in tasks:
             task.cancel()
 

@@ -140,8 +140,8 @@ class LocalBundle:
         client: str = "",
     ) -> None:
         principals = (KEEPER,) * len(repositories)
-        wish = Registration(TOPIC, OWNER, 1, task, "", repositories, 0, role, client, principals=principals)
-        self.tell(name, LetterReceived(publisher_id("", OWNER), [wish], requester=OWNER))
+        registration = Registration(TOPIC, OWNER, 1, task, "", repositories, 0, role, client, principals=principals)
+        self.tell(name, LetterReceived(publisher_id("", OWNER), [registration], requester=OWNER))
 
     def hear(self, name: str, role: Role, client: str, event: ControlEvent) -> None:
         """A client says something to one member."""

@@ -123,7 +123,7 @@ def _held(member: Member) -> int:
 
 
 def _responses(bundle: LocalBundle, role: Role, runs: int) -> list[float]:
-    """A client that comes back anew each time, until the answer to it may be sent: what it changes is durable then."""
+    """A client that comes back without memory, until the answer may be sent, when what it changes is durable."""
     name = PUBLISHER if role == "publisher" else SUBSCRIBER
     near, sender = bundle.members[_NEAR], publisher_id("", end_name(role, name, TOPIC))
     taken = []

@@ -35,7 +35,7 @@ _SILENCE = 1.0  # seconds without an event after which a flood is over
 _ROOM = 4 << 20  # bytes of the file that is synced
 
 
-class Posts(msgspec.Struct):
+class PairPlaces(msgspec.Struct):
     """The brokers of publisher and subscriber, and the disk on which a sync is timed."""
 
     publisher: str
@@ -43,7 +43,7 @@ class Posts(msgspec.Struct):
     folder: str
 
 
-class Posted(msgspec.Struct):
+class PairReady(msgspec.Struct):
     repository: str  # that steers the publisher
 
 
@@ -86,7 +86,7 @@ class BurstTrial(msgspec.Struct, tag="burst"):
     events: int
 
 
-class Stored(msgspec.Struct):
+class StoredBurst(msgspec.Struct):
     seconds: float
     copies: int
 
@@ -205,15 +205,15 @@ class Pair:
             await asyncio.sleep(0)
         return count
 
-    async def burst(self, trial: BurstTrial) -> Stored:
+    async def burst(self, trial: BurstTrial) -> StoredBurst:
         begin = time.perf_counter()
         for _ in range(trial.events):
             await self._publisher.room()
             self._publisher.send_nowait(body(trial.size))
         stored = await self._publisher.flush(_STORED_WITHIN)
-        return Stored(time.perf_counter() - begin, stored.copies)
+        return StoredBurst(time.perf_counter() - begin, stored.copies)
 
-    async def carry_out(self, trial: DelayTrial | FloodTrial | BurstTrial) -> Delays | Flood | Stored:
+    async def carry_out(self, trial: DelayTrial | FloodTrial | BurstTrial) -> Delays | Flood | StoredBurst:
         match trial:
             case DelayTrial():
                 return await self.delays(trial)
@@ -229,7 +229,7 @@ def body(size: int) -> bytes:
 
 async def attend() -> None:
     lines = read_lines()
-    posts = msgspec.json.decode(await anext(lines), type=Posts)
+    posts = msgspec.json.decode(await anext(lines), type=PairPlaces)
     async with AsyncExitStack() as stack:
         near = await stack.enter_async_context(connect(posts.publisher, wait=30.0))
         far = await stack.enter_async_context(connect(posts.subscriber, wait=30.0))
@@ -241,7 +241,7 @@ async def attend() -> None:
             asyncio.create_task(pair.plain.listen(events.batches())),
             asyncio.create_task(pair.reliable.listen(stored.batches())),
         ]
-        say(Posted(publisher.repository))
+        say(PairReady(publisher.repository))
         async for line in lines:
             say(await pair.carry_out(msgspec.json.decode(line, type=DelayTrial | FloodTrial | BurstTrial)))
         for task in tasks:

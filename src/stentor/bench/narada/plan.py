@@ -13,7 +13,7 @@ MISSED = 1000  # events
 STORAGES = ("sqlite", "segments")
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
+class NaradaPlan(msgspec.Struct, frozen=True, kw_only=True):
     """The networks, payloads and runs to measure."""
 
     topologies: tuple[str, ...] = tuple(TOPOLOGIES)
@@ -32,7 +32,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(sorted({*self.payloads, TABLE_PAYLOAD}))
 
 
-QUICK = Plan(payloads=QUICK_PAYLOADS, runs=10, seconds=1.0, floods=1, restarts=2, recoveries=1)
+QUICK = NaradaPlan(payloads=QUICK_PAYLOADS, runs=10, seconds=1.0, floods=1, restarts=2, recoveries=1)
 
 
 def payloads_of(text: str) -> tuple[int, ...]:

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from stentor.bench.narada.results import Results
+from stentor.bench.narada.results import NaradaResults
 from stentor.bench.narada.statistic import describe
 from stentor.bench.narada.topologies import TOPOLOGIES
 
@@ -11,7 +11,7 @@ _COLOURS = {"A": "#1b5e20", "B": "#4472c4", "C": "#c0504d"}
 _FIGURES = {"A": 3, "B": 4, "C": 5}
 
 
-def draw(results: Results, path: Path) -> list[Path]:
+def draw(results: NaradaResults, path: Path) -> list[Path]:
     """A panel for each topology, and one with all of them; ImportError without matplotlib."""
     import matplotlib as mpl
 
@@ -44,7 +44,7 @@ def draw(results: Results, path: Path) -> list[Path]:
     return [path]
 
 
-def _line(axes: Any, results: Results, topology: str, kind: str, label: str, colour: str) -> None:
+def _line(axes: Any, results: NaradaResults, topology: str, kind: str, label: str, colour: str) -> None:
     samples = [found for size in results.sizes() if (found := results.delay(topology, size)) is not None]
     values = [describe(getattr(sample, kind)) for sample in samples]
     axes.errorbar(

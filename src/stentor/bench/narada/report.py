@@ -5,13 +5,13 @@ from rich.table import Table
 from rich.text import Text
 
 from stentor.bench.narada.paper import MACHINES
-from stentor.bench.narada.results import Results
+from stentor.bench.narada.results import NaradaResults
 from stentor.bench.narada.statistic import Statistic, describe
 from stentor.bench.narada.topologies import TOPOLOGIES
 from stentor.bench.report import NOTHING, number
 
 
-def show(results: Results, console: Console) -> None:
+def show(results: NaradaResults, console: Console) -> None:
     """Tables, goals, and what a reader must know before quoting a figure."""
     if results.delays:
         title = f"Delays by payload, ms: mean ± deviation (standard error) of {results.plan.runs} (figures 3 to 6)"
@@ -45,7 +45,7 @@ def quantity(milliseconds: float) -> str:
     return f"{number(milliseconds)} ms" if milliseconds >= 2 else f"{number(milliseconds * 1000)} µs"
 
 
-def figures(results: Results) -> Table:
+def figures(results: NaradaResults) -> Table:
     table = Table("topology", "bytes", "best effort", "reliable", "fdatasync", "medians: reliable − best effort")
     for topology in results.topologies():
         for size in results.sizes():
@@ -57,7 +57,7 @@ def figures(results: Results) -> Table:
     return table
 
 
-def table_1(results: Results) -> Table | None:
+def table_1(results: NaradaResults) -> Table | None:
     rows = results.table_1()
     table = Table("operation", "paper", "± (error)", "ours", "± (error)", "runs", "times as fast")
     section = ""
@@ -77,7 +77,7 @@ def table_1(results: Results) -> Table | None:
     return table if rows else None
 
 
-def throughput(results: Results) -> Table:
+def throughput(results: NaradaResults) -> Table:
     """At best effort a broker drops what a subscriber does not read in time; reliably it comes later."""
     table = Table(
         "topology", "", "best effort", "one of the others", "reliable", "one of the others", "ratio", "others"
@@ -91,14 +91,14 @@ def throughput(results: Results) -> Table:
     return table
 
 
-def goals(results: Results) -> Table:
+def goals(results: NaradaResults) -> Table:
     table = Table("goal", "measured", "")
     for each in results.judge():
         table.add_row(each.goal, number(each.value), Text("met", "green") if each.met else Text("missed", "yellow"))
     return table
 
 
-def _notes(results: Results, console: Console) -> None:
+def _notes(results: NaradaResults, console: Console) -> None:
     console.print()
     if results.interrupted:
         console.print("interrupted: this is what was measured so far", style="yellow")

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from stentor.bench.machine import QUIET, Machine
-from stentor.bench.narada.paper import TABLE_1, Row
-from stentor.bench.narada.plan import TABLE_PAYLOAD, Plan
+from stentor.bench.machine import QUIET, MachineDescription
+from stentor.bench.narada.paper import TABLE_1, PaperRow
+from stentor.bench.narada.plan import TABLE_PAYLOAD, NaradaPlan
 from stentor.bench.narada.statistic import Statistic, describe
 
 LATENCY_GOAL = 3.0  # fdatasyncs that reliable delivery may take more than best effort
@@ -54,15 +54,15 @@ class Rates(NamedTuple):
     others: float
 
 
-class Comparison(NamedTuple):
+class PaperComparison(NamedTuple):
     """A row of table 1; `factor` is how many times as fast we are."""
 
-    row: Row
+    row: PaperRow
     ours: Statistic
     factor: float
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class GoalVerdict(msgspec.Struct, frozen=True):
     """A goal, and what was measured."""
 
     goal: str
@@ -70,13 +70,13 @@ class Verdict(msgspec.Struct, frozen=True):
     met: bool
 
 
-class Results(msgspec.Struct):
+class NaradaResults(msgspec.Struct):
     """The trials of one run of the Narada benchmark."""
 
     date: str
     version: str
-    machine: Machine
-    plan: Plan
+    machine: MachineDescription
+    plan: NaradaPlan
     clients: int = 0
     delays: list[DelaySample] = []
     floods: list[FloodSample] = []
@@ -93,14 +93,16 @@ class Results(msgspec.Struct):
     def sizes(self) -> list[int]:
         return sorted({each.size for each in self.delays})
 
-    def table_1(self) -> list[Comparison]:
+    def table_1(self) -> list[PaperComparison]:
         """The rows that were measured."""
         found = dict(self.operations)
         for each in self.delays:
             if each.size == TABLE_PAYLOAD:
                 found[f"delivery {each.topology}"] = each.reliable
         ours = {key: describe(values) for key, values in found.items() if values}
-        return [Comparison(row, ours[row.key], row.mean / ours[row.key].mean) for row in TABLE_1 if row.key in ours]
+        return [
+            PaperComparison(row, ours[row.key], row.mean / ours[row.key].mean) for row in TABLE_1 if row.key in ours
+        ]
 
     def rates(self, topology: str, reliable: bool) -> Rates | None:
         """Medians over the floods of a kind; None if there was none."""
@@ -114,22 +116,22 @@ class Results(msgspec.Struct):
         plain, reliable = self.rates(topology, reliable=False), self.rates(topology, reliable=True)
         return reliable.measured / plain.measured if plain and reliable and plain.measured else None
 
-    def judge(self) -> list[Verdict]:
+    def judge(self) -> list[GoalVerdict]:
         verdicts = []
         for topology in self.topologies():
             delay = self.delay(topology, TABLE_PAYLOAD)
             if delay is not None:
                 value = delay.overhead_in_syncs
                 goal = f"{topology}: reliable − best effort ≤ {LATENCY_GOAL:g} fdatasyncs (medians, 8 KB)"
-                verdicts.append(Verdict(goal, value, value <= LATENCY_GOAL))
+                verdicts.append(GoalVerdict(goal, value, value <= LATENCY_GOAL))
             ratio = self.throughput(topology)
             if ratio is not None:
                 goal = f"{topology}: throughput ≥ {THROUGHPUT_GOAL:g}x of best effort (8 KB)"
-                verdicts.append(Verdict(goal, ratio, ratio >= THROUGHPUT_GOAL))
+                verdicts.append(GoalVerdict(goal, ratio, ratio >= THROUGHPUT_GOAL))
         for each in self.table_1():
             if each.row.key == "catching up":
                 goal = f"recovery of 1,000 missed ≥ {RECOVERY_GOAL:g}x as fast as the paper's"
-                verdicts.append(Verdict(goal, each.factor, each.factor >= RECOVERY_GOAL))
+                verdicts.append(GoalVerdict(goal, each.factor, each.factor >= RECOVERY_GOAL))
         return verdicts
 
     def disturbed(self) -> list[float]:

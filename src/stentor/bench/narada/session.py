@@ -12,15 +12,15 @@ from stentor.bench import machine
 from stentor.bench.crowd import Gathered
 from stentor.bench.lines import Worker
 from stentor.bench.narada import audience, costs, pair, revival
-from stentor.bench.narada.plan import MISSED, TABLE_PAYLOAD, Plan
-from stentor.bench.narada.results import DelaySample, FloodSample, Results
+from stentor.bench.narada.plan import MISSED, TABLE_PAYLOAD, NaradaPlan
+from stentor.bench.narada.results import DelaySample, FloodSample, NaradaResults
 from stentor.bench.narada.topologies import (
     OTHERS,
     PUBLISHER,
     RELIABLE,
     SUBSCRIBER,
     TOPOLOGIES,
-    Topology,
+    BrokerChain,
     network,
 )
 from stentor.bench.session import Launch, until_whole
@@ -32,18 +32,18 @@ _TRIAL = 120.0
 _COSTS = 300.0
 
 
-class Session:
+class NaradaBenchmark:
     """`say` tells what is done now, `done` how many of the `expected` steps are over."""
 
     def __init__(
-        self, plan: Plan, folder: Path, launch: Launch, say: Callable[[str], None], done: Callable[[float], None]
+        self, plan: NaradaPlan, folder: Path, launch: Launch, say: Callable[[str], None], done: Callable[[float], None]
     ) -> None:
         self._plan = plan
         self._folder = folder
         self._launch = launch
         self._say = say
         self._done = done
-        self.results = Results(
+        self.results = NaradaResults(
             date=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
             version=__version__,
             machine=machine.describe(),
@@ -64,7 +64,7 @@ class Session:
 
     # ---- figures 3 to 6
 
-    async def _measure(self, topology: Topology) -> None:
+    async def _measure(self, topology: BrokerChain) -> None:
         async with AsyncExitStack() as stack:
             urls = await self._launched(stack, topology, topology.name)
             await self._enrol(urls, topology)
@@ -81,7 +81,7 @@ class Session:
                     self._done(1.0)
 
     async def _launched(
-        self, stack: AsyncExitStack, topology: Topology, place: str, without: str = ""
+        self, stack: AsyncExitStack, topology: BrokerChain, place: str, without: str = ""
     ) -> Mapping[str, str]:
         """The URLs of brokers that know each other, by name; with repositories, but for one that is left out."""
         self._say(f"{topology.name}: starting {topology.title}")
@@ -92,7 +92,7 @@ class Session:
         await until_whole(config, urls)
         return urls
 
-    async def _enrol(self, urls: Mapping[str, str], topology: Topology) -> None:
+    async def _enrol(self, urls: Mapping[str, str], topology: BrokerChain) -> None:
         """Make the reliable topic, for all clients."""
         async with connect(urls[topology.broker(1)], wait=30.0) as fabric, Registrar(fabric) as registrar:
             await registrar.create(RELIABLE, topology.members)
@@ -101,7 +101,7 @@ class Session:
                 await registrar.grant(RELIABLE, "subscriber", name)
 
     async def _clients(
-        self, stack: AsyncExitStack, urls: Mapping[str, str], topology: Topology
+        self, stack: AsyncExitStack, urls: Mapping[str, str], topology: BrokerChain
     ) -> tuple[Worker, Worker]:
         """All twenty: the publisher with the measuring subscriber, and the others."""
         self._say(f"{topology.name}: {len(OTHERS) + 2} clients connect")
@@ -109,25 +109,25 @@ class Session:
         seats = audience.Seats(list(urls.values()), list(OTHERS))
         gathered = await others.ask(seats, Gathered, _START)
         worker = await stack.enter_async_context(Worker(pair.__name__))
-        posts = pair.Posts(urls[topology.broker(1)], urls[topology.broker(topology.brokers)], str(self._folder))
-        await worker.ask(posts, pair.Posted, _START)
+        posts = pair.PairPlaces(urls[topology.broker(1)], urls[topology.broker(topology.brokers)], str(self._folder))
+        await worker.ask(posts, pair.PairReady, _START)
         self.results.clients = gathered.clients + 2
         return worker, others
 
-    async def _delay(self, clients: Worker, topology: Topology, size: int) -> DelaySample:
+    async def _delay(self, clients: Worker, topology: BrokerChain, size: int) -> DelaySample:
         noise = machine.Noise()
         trial = pair.DelayTrial(size, self._plan.runs, self._plan.pause)
         found = await clients.ask(trial, pair.Delays, _TRIAL)
         return DelaySample(topology.name, size, found.plain, found.reliable, found.sync, round(noise.cores(), 2))
 
-    async def _flood(self, clients: Worker, others: Worker, topology: Topology, reliable: bool) -> FloodSample:
+    async def _flood(self, clients: Worker, others: Worker, topology: BrokerChain, reliable: bool) -> FloodSample:
         noise = machine.Noise()
         trial = pair.FloodTrial(TABLE_PAYLOAD, self._plan.seconds, reliable)
         flood = asyncio.create_task(clients.ask(trial, pair.Flood, _TRIAL))
         await asyncio.sleep(pair.RAMP)
-        before, since = await others.ask(None, audience.Heard, _START), time.monotonic()
+        before, since = await others.ask(None, audience.ReceivedCounts, _START), time.monotonic()
         await asyncio.sleep(self._plan.seconds)
-        after, seconds = await others.ask(None, audience.Heard, _START), time.monotonic() - since
+        after, seconds = await others.ask(None, audience.ReceivedCounts, _START), time.monotonic() - since
         cores = round(noise.cores(), 2)
         found = await flood
         heard = after.reliable - before.reliable if reliable else after.plain - before.plain
@@ -166,7 +166,7 @@ class Session:
             await repository.start(known=False)
             await self._enrol(urls, topology)
             clients, _ = await self._clients(stack, urls, topology)
-            await clients.ask(pair.BurstTrial(TABLE_PAYLOAD, MISSED), pair.Stored, _TRIAL)
+            await clients.ask(pair.BurstTrial(TABLE_PAYLOAD, MISSED), pair.StoredBurst, _TRIAL)
             for number in range(self._plan.restarts):
                 self._say(f"a single repository is killed and comes back, {number + 1} of {self._plan.restarts}")
                 await repository.kill()
@@ -187,7 +187,7 @@ class Session:
             for number in range(self._plan.recoveries):
                 self._say(f"a repository misses {MISSED} events, {number + 1} of {self._plan.recoveries}")
                 await repository.kill()
-                await clients.ask(pair.BurstTrial(TABLE_PAYLOAD, MISSED), pair.Stored, _TRIAL)
+                await clients.ask(pair.BurstTrial(TABLE_PAYLOAD, MISSED), pair.StoredBurst, _TRIAL)
                 taken.append((await repository.start(known=True)).ready)
                 self._done(1.0)
 
@@ -195,7 +195,7 @@ class Session:
 class _Mortal:
     """The last repository of a topology, in a worker that is killed and replaced."""
 
-    def __init__(self, topology: Topology, urls: Mapping[str, str], storage: str) -> None:
+    def __init__(self, topology: BrokerChain, urls: Mapping[str, str], storage: str) -> None:
         self._name = topology.members[-1]
         url = urls[topology.broker(topology.repositories[-1])]
         self._addresses, self._storage = [url.partition("://")[2]], storage

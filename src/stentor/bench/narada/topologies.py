@@ -13,7 +13,7 @@ PUBLISHER, SUBSCRIBER = "publisher", "measuring"
 OTHERS = tuple(f"other-{number}" for number in range(1, 19))  # 20 clients in all
 
 
-class Topology(NamedTuple):
+class BrokerChain(NamedTuple):
     """Brokers in a chain, and the number of the broker at which each repository is."""
 
     name: str
@@ -31,13 +31,13 @@ class Topology(NamedTuple):
 
 
 TOPOLOGIES = {
-    "A": Topology("A", "1 broker, 1 repository", 1, (1,)),
-    "B": Topology("B", "3 brokers, 1 repository", 3, (2,)),
-    "C": Topology("C", "3 brokers, 3 repositories", 3, (1, 2, 3)),
+    "A": BrokerChain("A", "1 broker, 1 repository", 1, (1,)),
+    "B": BrokerChain("B", "3 brokers, 1 repository", 3, (2,)),
+    "C": BrokerChain("C", "3 brokers, 3 repositories", 3, (1, 2, 3)),
 }
 
 
-def network(topology: Topology, folder: Path, storage: str, without: str = "") -> Config:
+def network(topology: BrokerChain, folder: Path, storage: str, without: str = "") -> Config:
     """A topology on free ports of this machine, its ledgers of this kind; one of the repositories may be left out."""
     lines = ["[fabric]", 'data = "."', 'log = "error"']
     # on a machine that is overloaded by it, who is slow must not be taken for dead

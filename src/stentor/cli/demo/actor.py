@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 import uvloop
 
-from stentor.cli.demo.evidence import Began, Done, Ended, Got, Kept, Reader, Sent, Writer
+from stentor.cli.demo.evidence import Began, Done, Ended, EvidenceReader, EvidenceWriter, Got, Kept, Sent
 from stentor.cli.demo.flights import flights
 from stentor.client.event import StoredEvent
 from stentor.client.fabric import Fabric, connect
@@ -28,7 +28,7 @@ _COMMIT_EVERY = 0.2  # seconds, by a subscriber
 _PATIENCE = 60.0  # with the first connection, in seconds
 
 
-class Part(msgspec.Struct, frozen=True, kw_only=True):
+class DemoPart(msgspec.Struct, frozen=True, kw_only=True):
     """What a process of the demo has to do."""
 
     url: str
@@ -65,7 +65,7 @@ class Orders:
         os._exit(1)  # whoever started us is gone
 
 
-async def _publish(part: Part, publisher: Publisher, evidence: Writer, orders: Orders) -> None:
+async def _publish(part: DemoPart, publisher: Publisher, evidence: EvidenceWriter, orders: Orders) -> None:
     earlier, stored = publisher.recovered or (0, 0)
     row = _next_row(part, earlier, stored)
     life, number = publisher.incarnation, 0
@@ -101,11 +101,11 @@ async def _publish(part: Part, publisher: Publisher, evidence: Writer, orders: O
     await asyncio.wait([confirming])
 
 
-def _next_row(part: Part, earlier: int, stored: int) -> int:
+def _next_row(part: DemoPart, earlier: int, stored: int) -> int:
     """Where to go on: after what the repositories have of an earlier life."""
     rows: dict[tuple[int, int], int] = {}
     row = 0
-    for fact in Reader(Path(part.evidence)).read():
+    for fact in EvidenceReader(Path(part.evidence)).read():
         if isinstance(fact, Sent):
             rows[fact.life, fact.number] = fact.row + 1
         elif isinstance(fact, Kept):
@@ -113,7 +113,7 @@ def _next_row(part: Part, earlier: int, stored: int) -> int:
     return max(row, rows.get((earlier, stored), 0))
 
 
-async def _subscribe(events: Subscription, evidence: Writer, orders: Orders) -> None:
+async def _subscribe(events: Subscription, evidence: EvidenceWriter, orders: Orders) -> None:
     evidence.write(Began(0))
     working: list[StoredEvent] = []
     done = 0
@@ -151,8 +151,8 @@ async def _subscribe(events: Subscription, evidence: Writer, orders: Orders) -> 
     await confirm()
 
 
-async def act(part: Part) -> None:
-    evidence = Writer(Path(part.evidence))
+async def act(part: DemoPart) -> None:
+    evidence = EvidenceWriter(Path(part.evidence))
     async with connect(part.url, wait=_PATIENCE) as fabric:
         orders = Orders(fabric)
         if part.rows:
@@ -167,4 +167,4 @@ async def act(part: Part) -> None:
 
 
 if __name__ == "__main__":
-    uvloop.run(act(msgspec.json.decode(sys.argv[1], type=Part)))
+    uvloop.run(act(msgspec.json.decode(sys.argv[1], type=DemoPart)))

@@ -14,7 +14,7 @@ Id = tuple[int, int]  # a life of a publisher, and a number in it
 Wants = Callable[[int], bool]  # whether a subscriber wants a row of the trace
 
 
-class Verdict(NamedTuple):
+class SubscriberVerdict(NamedTuple):
     """What the audit found of one subscriber."""
 
     expected: int
@@ -61,7 +61,9 @@ class Publication:
         return {(life, number) for life, last in self.kept.items() for number in range(1, last + 1)}
 
 
-def judge(publications: Iterable[Publication], readers: Sequence[tuple[Wants, Sequence[Fact]]]) -> list[Verdict]:
+def judge(
+    publications: Iterable[Publication], readers: Sequence[tuple[Wants, Sequence[Fact]]]
+) -> list[SubscriberVerdict]:
     """One verdict for each subscriber."""
     rows: dict[Id, int] = {}
     settled = {(fact.life, fact.number) for _, facts in readers for fact in facts if isinstance(fact, Got)}
@@ -71,13 +73,13 @@ def judge(publications: Iterable[Publication], readers: Sequence[tuple[Wants, Se
     return [_judge(rows, settled, wants, facts) for wants, facts in readers]
 
 
-def _judge(rows: dict[Id, int], settled: set[Id], wants: Wants, facts: Sequence[Fact]) -> Verdict:
+def _judge(rows: dict[Id, int], settled: set[Id], wants: Wants, facts: Sequence[Fact]) -> SubscriberVerdict:
     expected = {each for each in settled if each in rows and wants(rows[each])}
     reading = _Reading(rows, wants)
     for fact in facts:
         reading.take(fact)
     delivered = reading.had
-    return Verdict(
+    return SubscriberVerdict(
         len(expected),
         len(delivered),
         reading.redelivered,

@@ -60,7 +60,7 @@ _ENCODER = msgspec.json.Encoder()
 _DECODER = msgspec.json.Decoder(tuple[float, list[Fact]])  # what was written at once, and when
 
 
-class Writer:
+class EvidenceWriter:
     """Appends facts; they are in the hands of the operating system when `write` returns."""
 
     def __init__(self, path: Path) -> None:
@@ -70,7 +70,7 @@ class Writer:
         os.write(self._file, _ENCODER.encode((time.time(), facts)) + b"\n")
 
 
-class Reader:
+class EvidenceReader:
     """Reads what is there so far."""
 
     def __init__(self, path: Path) -> None:

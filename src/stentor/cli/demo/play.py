@@ -16,12 +16,12 @@ from rich.status import Status
 from rich.table import Table
 
 from stentor.admin.topics import Registrar
-from stentor.cli.demo.actor import Part
-from stentor.cli.demo.audit import Publication, Verdict, judge
+from stentor.cli.demo.actor import DemoPart
+from stentor.cli.demo.audit import Publication, SubscriberVerdict, judge
 from stentor.cli.demo.epilogue import Epilogue
 from stentor.cli.demo.evidence import Got, Kept
 from stentor.cli.demo.flights import Flight, flights
-from stentor.cli.demo.stage import BROKERS, REPOSITORIES, Client, Network, Stopped, network
+from stentor.cli.demo.stage import BROKERS, REPOSITORIES, DemoClient, DemoNetwork, Stopped, network
 from stentor.client.fabric import connect
 
 _TOPIC = "flights/nyc"
@@ -89,9 +89,9 @@ class _Play:
         self.epilogue = Epilogue(_TOPIC, _PICTURE.absolute())
         self.is_drawn = False
 
-    def _client(self, name: str, *, rows: int = 0, rate: float = 0, where: str = "") -> Client:
-        part = Part(url="", topic=_TOPIC, name=name, evidence="", rows=rows, rate=rate, where=where)
-        return Client(part, self._folder / f"{name}.jsonl")
+    def _client(self, name: str, *, rows: int = 0, rate: float = 0, where: str = "") -> DemoClient:
+        part = DemoPart(url="", topic=_TOPIC, name=name, evidence="", rows=rows, rate=rate, where=where)
+        return DemoClient(part, self._folder / f"{name}.jsonl")
 
     async def run(self) -> bool:
         data = self._folder / "data"
@@ -117,7 +117,7 @@ class _Play:
         self._scene += 1
         self._console.print(f"[bold]{self._scene}[/] {text}", soft_wrap=True)
 
-    async def _open(self, nodes: Network) -> None:
+    async def _open(self, nodes: DemoNetwork) -> None:
         async with connect(nodes.url("demo/b1"), wait=_PATIENCE) as fabric, Registrar(fabric) as registrar:
             await registrar.create(_TOPIC, REPOSITORIES, copies=2, within=_PATIENCE)
             await registrar.grant(_TOPIC, "publisher", "airport")
@@ -132,7 +132,7 @@ class _Play:
             f"stored on all three repositories, and acknowledged when it is on two of them"
         )
 
-    async def _disturb(self, nodes: Network) -> None:
+    async def _disturb(self, nodes: DemoNetwork) -> None:
         everything = len(flights())
         await self._reach(everything // 8)
         self._tell(
@@ -159,7 +159,7 @@ class _Play:
         nodes.kill("demo/b3", "r3")
         await nodes.back("demo/b3", "r3")
 
-    async def _finish(self, nodes: Network) -> None:
+    async def _finish(self, nodes: DemoNetwork) -> None:
         await self._until(lambda: not self._airport.is_running)
         await self._until(lambda: all(not verdict.lost for verdict in self._verdicts()))
         for client in self._desks:
@@ -184,7 +184,7 @@ class _Play:
     def _publication(self) -> Publication:
         return Publication(self._airport.evidence.read())
 
-    def _verdicts(self) -> list[Verdict]:
+    def _verdicts(self) -> list[SubscriberVerdict]:
         readers = [(desk.wants_row, each.evidence.read()) for desk, each in zip(_DESKS, self._desks, strict=True)]
         return judge([self._publication()], readers)
 
@@ -215,7 +215,7 @@ class _Play:
 
     # ---- the table
 
-    def _summarise(self, nodes: Network) -> bool:
+    def _summarise(self, nodes: DemoNetwork) -> bool:
         publication, verdicts = self._publication(), self._verdicts()
         acknowledged = publication.acknowledged
         holders = nodes.stored(_TOPIC)
@@ -260,6 +260,6 @@ def _cell(value: int | Sequence[object]) -> str:
     return f"[{'red' if value else 'green'}]{len(value)}[/]"
 
 
-def _near(nodes: Network, first: str) -> str:
+def _near(nodes: DemoNetwork, first: str) -> str:
     """One broker, and the others for when it is away."""
     return nodes.url(first, *(name for name in BROKERS if name != first))

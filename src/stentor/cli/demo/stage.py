@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 
-from stentor.cli.demo.actor import Part
+from stentor.cli.demo.actor import DemoPart
 from stentor.cli.demo.audit import Id
-from stentor.cli.demo.evidence import Reader
+from stentor.cli.demo.evidence import EvidenceReader
 from stentor.cli.running.process import Readiness
 from stentor.cli.running.supervisor import Supervisor
 from stentor.cli.running.up import assign_all, settle_ports
@@ -30,7 +30,7 @@ class Stopped(StentorError):
     """Ctrl-C."""
 
 
-class Network:
+class DemoNetwork:
     """The nodes of the demo, while they run."""
 
     def __init__(self, folder: Path, tell: Callable[[str], None], held: ExitStack) -> None:
@@ -70,10 +70,10 @@ class Network:
 
 
 @asynccontextmanager
-async def network(folder: Path, tell: Callable[[str], None]) -> AsyncIterator[Network]:
+async def network(folder: Path, tell: Callable[[str], None]) -> AsyncIterator[DemoNetwork]:
     """All nodes, until the end, or until Ctrl-C: then Stopped is raised inside."""
     with ExitStack() as held:
-        nodes = Network(folder, tell, held)
+        nodes = DemoNetwork(folder, tell, held)
         started: asyncio.Future[list[Readiness]] = asyncio.get_running_loop().create_future()
         assignments = assign_all(nodes.config, None, False, supervised=True, embedded=False)
         supervisor = Supervisor(assignments, nodes.notice)
@@ -99,12 +99,12 @@ async def network(folder: Path, tell: Callable[[str], None]) -> AsyncIterator[Ne
             await asyncio.wait([running])
 
 
-class Client:
+class DemoClient:
     """A client that is a process, or was."""
 
-    def __init__(self, part: Part, evidence: Path) -> None:
+    def __init__(self, part: DemoPart, evidence: Path) -> None:
         self._part = msgspec.structs.replace(part, evidence=str(evidence))
-        self.evidence = Reader(evidence)
+        self.evidence = EvidenceReader(evidence)
         self._process: asyncio.subprocess.Process | None = None
 
     async def start(self, url: str) -> None:

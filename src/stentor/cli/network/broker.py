@@ -25,7 +25,7 @@ from stentor.cli.terminal.options import (
     http_address,
 )
 from stentor.client.connection.url import address_of
-from stentor.config import Address, Gateway, check_exposure
+from stentor.config import Address, DialledLink, check_exposure
 from stentor.config.settings import DATA
 from stentor.model.errors import InvalidInput, Refusal, Refused, Unreachable
 from stentor.model.limits import Limits
@@ -80,7 +80,7 @@ def add(
         log=log or "info",
         json_log=json_log,
         numbers=numbers_for(path, views, number),
-        gateways=tuple(Gateway(name=each.name, address=each.address, cost=cost) for each in links),
+        gateways=tuple(DialledLink(name=each.name, address=each.address, cost=cost) for each in links),
         forwarding={each.scope: each.forwarding for view in views for each in view.scopes if _holds(each.scope, name)},
         traces="none" if no_traces else check_traces(traces),
         rules=rules,

@@ -6,7 +6,7 @@ from xml.etree import ElementTree as Tree
 from stentor.admin.survey import SUSPECTED, UP, BrokerSeen, LinkSeen, Survey, UnitSeen, concerns
 from stentor.cli.network.layout import (
     RADIUS,
-    Layout,
+    MapLayout,
     Point,
     Rect,
     Wire,
@@ -76,7 +76,7 @@ def _headlines(survey: Survey, width: float) -> list[tuple[str, str]]:
 # ---- the map itself
 
 
-def _draw_map(into: Tree.Element, survey: Survey, layout: Layout) -> None:
+def _draw_map(into: Tree.Element, survey: Survey, layout: MapLayout) -> None:
     units = {unit.name: unit for unit in survey.units()}
     for name, box in layout.boxes.items():
         _draw_unit(into, units[name], box)

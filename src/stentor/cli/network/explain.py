@@ -26,7 +26,7 @@ from stentor.model.view import Explanation, HopView
 _AT_ONCE = 16  # visits
 
 
-class Station(msgspec.Struct, frozen=True):
+class ExplainedStop(msgspec.Struct, frozen=True):
     """A broker where the event comes by, and where it goes from there."""
 
     broker: str
@@ -40,7 +40,7 @@ class Leg(msgspec.Struct, frozen=True):
     """A hop to the next broker; nobody is there if the channel stops the event."""
 
     hop: HopView
-    station: Station | None
+    station: ExplainedStop | None
 
 
 def explain(
@@ -73,7 +73,7 @@ def explain(
 
 async def _explain(
     topic: str, attributes: dict[str, Value], start: str | None, url: str | None, tls: Path | None, wait: float
-) -> Station:
+) -> ExplainedStop:
     if start is not None:
         found = await survey(url, tls, wait=wait)
         check_broker(found, start)
@@ -90,12 +90,12 @@ class Journey:
         self._tls = tls
         self._turns = asyncio.Semaphore(_AT_ONCE)
 
-    async def begin(self, url: str | None, wait: float = 0.0) -> Station:
+    async def begin(self, url: str | None, wait: float = 0.0) -> ExplainedStop:
         """At the broker of its publisher; raises if that one cannot be asked."""
         told = await self._ask(url, 0, None, wait)
         depth = told.node.count("/") + 1
         onward = await self._go_on(told, (1,) * depth, (told.node,))
-        return Station(told.node, "", 1, told, onward)
+        return ExplainedStop(told.node, "", 1, told, onward)
 
     async def _ask(self, url: str | None, level: int, masks: dict[int, int] | None, wait: float = 0.0) -> Explanation:
         async with self._turns, connect(url, tls=self._tls, timeout=WITHIN, wait=wait, stay=True) as fabric:
@@ -111,22 +111,22 @@ class Journey:
         if not hop.passes:
             return Leg(hop, None)
         if hop.peer in path:
-            return Leg(hop, Station(hop.peer, "it has been here: the way goes in a circle", 0, None, ()))
+            return Leg(hop, ExplainedStop(hop.peer, "it has been here: the way goes in a circle", 0, None, ()))
         try:
             told = await self._ask(f"stentor://{hop.address}", hop.level, hop.masks)
         except StentorError as error:
-            return Leg(hop, Station(hop.peer, str(error), 0, None, ()))
+            return Leg(hop, ExplainedStop(hop.peer, str(error), 0, None, ()))
         before = matchings[hop.level]
         if told.matched:  # for the levels below the one on which it entered, as parcels count it
             matchings = (before + 1,) * hop.level + matchings[hop.level :]
         onward = await self._go_on(told, matchings, (*path, hop.peer))
-        return Leg(hop, Station(told.node, "", before + 1 if told.enters else 0, told, onward))
+        return Leg(hop, ExplainedStop(told.node, "", before + 1 if told.enters else 0, told, onward))
 
 
 # ---- for people
 
 
-def _headline(station: Station, hop: HopView | None) -> Text:
+def _headline(station: ExplainedStop, hop: HopView | None) -> Text:
     told = station.explanation
     label = Text()
     if hop is not None:
@@ -147,7 +147,7 @@ def _headline(station: Station, hop: HopView | None) -> Text:
     return label
 
 
-def _grow(branch: Tree, station: Station) -> None:
+def _grow(branch: Tree, station: ExplainedStop) -> None:
     told = station.explanation
     if told is None:
         return
@@ -165,7 +165,7 @@ def _grow(branch: Tree, station: Station) -> None:
         branch.add(Text("nobody wants it" if told.enters else "it ends here", "dim"))
 
 
-def _summary(journey: Station) -> Text:
+def _summary(journey: ExplainedStop) -> Text:
     stations = list(_stations(journey))
     asked = [each for each in stations if each.explanation is not None]
     clients = {client for each in asked if each.explanation for client in each.explanation.clients}
@@ -177,7 +177,7 @@ def _summary(journey: Station) -> Text:
     )
 
 
-def _stations(station: Station) -> Iterator[Station]:
+def _stations(station: ExplainedStop) -> Iterator[ExplainedStop]:
     yield station
     for leg in station.onward:
         if leg.station is not None:

@@ -68,7 +68,7 @@ class Wire(NamedTuple):
         )
 
 
-class Layout(NamedTuple):
+class MapLayout(NamedTuple):
     """The places of all that is on a map."""
 
     width: float
@@ -191,7 +191,7 @@ def _ring(blocks: list[_Block]) -> list[Point]:
 # ---- trying
 
 
-def lay_out(survey: Survey) -> Layout:
+def lay_out(survey: Survey) -> MapLayout:
     """The best of many tries; the same for the same survey."""
     units = {unit.name: unit for unit in survey.units()}
     chosen = {name: Arrangement(tuple(range(_members(unit))), _shapes(unit)[0]) for name, unit in units.items()}
@@ -213,7 +213,7 @@ def lay_out(survey: Survey) -> Layout:
     return _framed(block, _wires(survey, block))
 
 
-def _framed(block: _Block, wires: dict[tuple[str, str], Wire]) -> Layout:
+def _framed(block: _Block, wires: dict[tuple[str, str], Wire]) -> MapLayout:
     """A bent link may leave the outermost boxes: the frame grows with it."""
     points = [Point(0, 0), Point(block.width, block.height)]
     for wire in wires.values():
@@ -228,7 +228,7 @@ def _framed(block: _Block, wires: dict[tuple[str, str], Wire]) -> Layout:
     def moved_box(box: Rect) -> Rect:
         return Rect(box.x - left, box.y - top, box.width, box.height)
 
-    return Layout(
+    return MapLayout(
         width=max(point.x for point in points) - left,
         height=max(point.y for point in points) - top,
         boxes={name: moved_box(box) for name, box in block.boxes.items()},

@@ -17,7 +17,7 @@ from stentor.model.suggestion import suggestion
 from stentor.model.view import MemberView, NetworkView
 
 
-class Step(msgspec.Struct, frozen=True):
+class RouteStep(msgspec.Struct, frozen=True):
     """A broker on the way, and what it thinks of the rest."""
 
     broker: str
@@ -27,14 +27,14 @@ class Step(msgspec.Struct, frozen=True):
     hop: str  # its neighbour to go to next; "" if it has none
 
 
-class Route(msgspec.Struct, frozen=True):
+class BrokerRoute(msgspec.Struct, frozen=True):
     """The way from a broker to its target, as far as it goes."""
 
     start: str
     goal: str
     arrives: bool
     reason: str  # why it ends before the goal
-    steps: tuple[Step, ...]
+    steps: tuple[RouteStep, ...]
 
 
 def route(
@@ -73,9 +73,9 @@ def check_broker(found: Survey, name: str) -> None:
         raise Unreachable(f"{name} does not answer: {broker.trouble}")
 
 
-def follow(found: Survey, start: str, goal: str) -> Route:
+def follow(found: Survey, start: str, goal: str) -> BrokerRoute:
     """Go from broker to broker, wherever each one's view points to."""
-    views, steps = found.views(), list[Step]()
+    views, steps = found.views(), list[RouteStep]()
     broker, reason = start, ""
     while not reason:
         address = found.brokers[broker].address if broker in found.brokers else ""
@@ -85,11 +85,11 @@ def follow(found: Survey, start: str, goal: str) -> Route:
         circle = any(step.broker == broker for step in steps)
         hop = "" if member is None or circle else member.hop
         seen = ("", ()) if member is None else (member.unit, member.distance)
-        steps.append(Step(broker, address, *seen, hop))
+        steps.append(RouteStep(broker, address, *seen, hop))
         if view is None:
             reason = f"{broker} does not answer"
         elif there:
-            return Route(start, goal, True, "", tuple(steps))
+            return BrokerRoute(start, goal, True, "", tuple(steps))
         elif circle:
             reason = f"the way goes in a circle: it comes to {broker} again"
         elif member is None:
@@ -97,7 +97,7 @@ def follow(found: Survey, start: str, goal: str) -> Route:
         elif not hop:
             reason = f"{broker} cannot reach {member.unit}"
         broker = hop
-    return Route(start, goal, False, reason, tuple(steps))
+    return BrokerRoute(start, goal, False, reason, tuple(steps))
 
 
 def _towards(view: NetworkView, goal: str) -> MemberView | None:
@@ -106,7 +106,7 @@ def _towards(view: NetworkView, goal: str) -> MemberView | None:
     return next((one for one in members if within_unit(goal, one.unit) and not within_unit(view.node, one.unit)), None)
 
 
-def _show(way: Route) -> None:
+def _show(way: BrokerRoute) -> None:
     console = Console(highlight=False)
     columns: dict[str, list[Cell]] = {
         "": [str(number) for number in range(len(way.steps))],

@@ -24,7 +24,7 @@ _FRUGAL = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}  # all th
 _SHOWN = 10  # failing seeds of a scenario that are listed
 
 
-class Failed(msgspec.Struct, frozen=True):
+class FailedSeed(msgspec.Struct, frozen=True):
     """A seed that failed."""
 
     scenario: str
@@ -37,7 +37,7 @@ class Failed(msgspec.Struct, frozen=True):
         return f"stentor simulate {self.scenario} --seed {self.seed}"
 
 
-class Summary(msgspec.Struct, kw_only=True):
+class CampaignSummary(msgspec.Struct, kw_only=True):
     """What many seeds of one scenario came to."""
 
     scenario: str
@@ -48,7 +48,7 @@ class Summary(msgspec.Struct, kw_only=True):
     slowest: float
     statistics: dict[str, int] = {}
     anomalies: dict[str, int] = {}  # by kind
-    failing: list[Failed] = []  # the first of them
+    failing: list[FailedSeed] = []  # the first of them
 
 
 def run(scenario: str, seed: int) -> Outcome:
@@ -81,7 +81,7 @@ def campaign(
     try:
         rows = followed(spark, scenario, job.summary(found).collect, quiet=json)
         seconds = time.monotonic() - started
-        summaries = {row.scenario: Summary(first=first, **row.asDict()) for row in rows}
+        summaries = {row.scenario: CampaignSummary(first=first, **row.asDict()) for row in rows}
         _detail(found, summaries)
         for name in names:
             _show(summaries[name], seconds, json=json)
@@ -93,7 +93,7 @@ def campaign(
         raise typer.Exit(1)
 
 
-def _detail(found: "DataFrame", summaries: dict[str, Summary]) -> None:
+def _detail(found: "DataFrame", summaries: dict[str, CampaignSummary]) -> None:
     from stentor.pipeline import campaign as job
 
     for row in job.statistics(found).orderBy("what").collect():
@@ -103,10 +103,10 @@ def _detail(found: "DataFrame", summaries: dict[str, Summary]) -> None:
     for row in job.failures(found).orderBy("kind").collect():
         summaries[row.scenario].anomalies[row.kind] = row.anomalies
     for row in job.failed(found, _SHOWN).orderBy("seed").collect():
-        summaries[row.scenario].failing.append(Failed(**row.asDict()))
+        summaries[row.scenario].failing.append(FailedSeed(**row.asDict()))
 
 
-def _show(summary: Summary, seconds: float, *, json: bool) -> None:
+def _show(summary: CampaignSummary, seconds: float, *, json: bool) -> None:
     if json:
         sys.stdout.write(msgspec.json.encode(summary).decode() + "\n")
         return

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-class History(msgspec.Struct, frozen=True, kw_only=True):
+class HistorySource(msgspec.Struct, frozen=True, kw_only=True):
     """Where the events of the past are: in a fabric, a lake or files."""
 
     topic: str | None

@@ -9,7 +9,7 @@ import msgspec
 import typer
 from rich.console import Console
 
-from stentor.cli.pipeline.history import History
+from stentor.cli.pipeline.history import HistorySource
 from stentor.cli.pipeline.spark import MasterOption, followed, start
 from stentor.cli.pipeline.traces import table_of
 from stentor.cli.terminal.options import TlsOption, UrlOption
@@ -66,7 +66,7 @@ def match_filters(
     fabric = {"from": since, "url": url, "tls": None if tls is None else str(tls)}
     stored = lake is not None or parquet is not None
     given = {name: text for name, text in fabric.items() if text and (name == "from" or not stored)}
-    history = History(topic=topic, lake=lake, parquet=parquet, fabric=given)
+    history = HistorySource(topic=topic, lake=lake, parquet=parquet, fabric=given)
     history.check()
     wanted = _read(filters)
     spark = start(master, "stentor match")
@@ -81,7 +81,7 @@ def match_filters(
     _show(events, results, days=days)
 
 
-def _daily(spark: "SparkSession", history: History, filters: dict[str, Filter]) -> "DataFrame":
+def _daily(spark: "SparkSession", history: HistorySource, filters: dict[str, Filter]) -> "DataFrame":
     from stentor.pipeline.match import daily, daily_of_files
 
     if history.lake is not None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
-from stentor.cli.pipeline.history import History
+from stentor.cli.pipeline.history import HistorySource
 from stentor.cli.pipeline.spark import MasterOption, followed, start
 from stentor.cli.terminal.options import TlsOption, UrlOption
 from stentor.model.count import counted
@@ -29,7 +29,7 @@ _REPLAYS = Path(".stentor", "replays")
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
     """Which events of a history."""
 
-    history: History
+    history: HistorySource
     where: Filter | None
     since: datetime | None
     until: datetime | None
@@ -113,7 +113,7 @@ def _choice(
         fabric = {}
     else:
         fabric = fabric | ({"from": first.isoformat()} if first else {}) | ({"where": where} if where else {})
-    history = History(topic=topic, lake=lake, parquet=parquet, fabric=fabric)
+    history = HistorySource(topic=topic, lake=lake, parquet=parquet, fabric=fabric)
     history.check()
     return Choice(history=history, where=wanted, since=first, until=last)
 

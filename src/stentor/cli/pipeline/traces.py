@@ -39,7 +39,7 @@ _MOMENTS = ("start", "first", "last")  # columns of dates and times
 _DATE = 10  # characters of a date; the time may stand below
 
 
-class Report(msgspec.Struct, kw_only=True):
+class ReportRequest(msgspec.Struct, kw_only=True):
     """How a report comes about, and where it goes."""
 
     name: str
@@ -115,7 +115,7 @@ def latency(
             draw(picture, rows, "measure", lambda row: f"{row.topic} {row.place}", "p99", "ms")
 
     _run(
-        Report(
+        ReportRequest(
             name="latency",
             url=url,
             tls=str(tls) if tls else None,
@@ -160,7 +160,7 @@ def traffic(
             draw(picture, rows, "what", lambda row: f"{row.topic} {row.who or ''}".strip(), "events", "events")
 
     _run(
-        Report(
+        ReportRequest(
             name="traffic",
             url=url,
             tls=str(tls) if tls else None,
@@ -180,7 +180,7 @@ def traffic(
     )
 
 
-def _run(report: Report, master: str, continuous: bool, every: float) -> None:
+def _run(report: ReportRequest, master: str, continuous: bool, every: float) -> None:
     spark = start(master, f"stentor {report.name}")
     try:
         report.run(spark)

@@ -15,7 +15,7 @@ from stentor.cli.terminal.printable import printable
 from stentor.client.event import Batch
 from stentor.client.fabric import connect
 from stentor.client.reliable_subscription import since_of
-from stentor.client.stored_reader import PAGES, Availability, Reader, StoredPage
+from stentor.client.stored_reader import Availability, Reader, StoredPage
 from stentor.model.epoch import Epoch
 from stentor.model.filter import Filter
 from stentor.model.position import Position
@@ -51,7 +51,7 @@ def peek(
     where = str(Filter(where)) if where else ""
 
     async def run() -> int:
-        async with connect(url, tls=tls, wait=wait, window=PAGES) as fabric:
+        async with connect(url, tls=tls, wait=wait) as fabric:
             async with Registrar(fabric) as registrar:
                 await registrar.show(name)  # says what is wrong with a topic that is none
             async with Reader(fabric, reader) as reading:
@@ -108,19 +108,19 @@ class StoredEvents:
         wanted = Position()
         for part in parts:
             wanted = wanted.plus(part)
-        async for leaf in self._reader.pages(self._topic, wanted, self._where, self._repositories):
-            yield self._lines(leaf)
+        async for page in self._reader.pages(self._topic, wanted, self._where, self._repositories):
+            yield self._lines(page)
 
-    def _lines(self, leaf: StoredPage) -> list[bytes]:
-        names = {f"{number:016x}": name for number, name in leaf.publishers}
+    def _lines(self, page: StoredPage) -> list[bytes]:
+        names = {f"{number:016x}": name for number, name in page.publishers}
         lines = []
-        for block, base in zip(leaf.blocks, leaf.bases, strict=True):
+        for block, base in zip(page.blocks, page.bases, strict=True):
             for event in Batch(self._topic, block):
                 sequence = max(base + event.number, 0)  # what came from a lake has none
                 name = names.get(event.publisher, event.publisher)
-                epoch = str(Epoch(leaf.repository, sequence)) if sequence else ""
+                epoch = str(Epoch(page.repository, sequence)) if sequence else ""
                 if self._json:
-                    place = {"repository": leaf.repository, "sequence": sequence, "epoch": epoch}
+                    place = {"repository": page.repository, "sequence": sequence, "epoch": epoch}
                     lines.append(as_json(event, name=name, **place))
                 else:
                     time = event.time.isoformat(timespec="milliseconds")

@@ -9,17 +9,17 @@ from msgspec.structs import replace
 from stentor.admin import network as operation
 from stentor.cli.network.placement import free_number
 from stentor.cli.network.search import member_of, members
+from stentor.cli.running.balance import Move
 from stentor.cli.running.process import Assignment
+from stentor.cli.running.scaling_rules import Action, History, Leave, Purge, Rules, Seen, Start, decide
 from stentor.cli.running.supervisor import Supervisor
 from stentor.client.fabric import Fabric, connect
-from stentor.config import Address, Elasticity, Gateway
+from stentor.config import Address, DialledLink, Elasticity
 from stentor.model.count import counted
 from stentor.model.errors import Refused, StentorError
 from stentor.model.messages import AdminTask
 from stentor.model.scope import LARGEST_UNIT, ScopePath
 from stentor.model.view import NetworkView
-from stentor.policies.autoscaler import Action, History, Leave, Purge, Rules, Seen, Start, decide
-from stentor.policies.balance import Move
 
 _LINKS = 2  # of a broker that is started, if there are so many to link with
 
@@ -121,7 +121,7 @@ class Autoscaler:
             http=None if model.http is None else str(Address(Address.parse(model.http).host, 0)),
             storage=str(self._data.joinpath(*ScopePath.parse(name).parts)),
             numbers=(*model.numbers[:-1], free_number(name, view)),
-            gateways=tuple(Gateway(name=each.name, address=each.listen) for each in around[:_LINKS]),
+            gateways=tuple(DialledLink(name=each.name, address=each.listen) for each in around[:_LINKS]),
         )
         self._started.add(name)
         ready = await self._supervisor.add(assignment)

@@ -20,7 +20,7 @@ import uvloop
 from setproctitle import setproctitle
 
 from stentor.cli.running.health import Health
-from stentor.config import COSTS, AccessDefault, Address, Channel, Gateway
+from stentor.config import COSTS, AccessDefault, Address, ChannelTable, DialledLink
 from stentor.config.settings import Traces
 from stentor.machine import StopRequested
 from stentor.model.errors import StentorError
@@ -94,10 +94,10 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, tag="broker"):
     json_log: bool = False
     supervised: bool = False
     numbers: tuple[int, ...] = ()  # of each part of its name in the unit around it, outermost first
-    gateways: tuple[Gateway, ...] = ()  # the links that it opens
+    gateways: tuple[DialledLink, ...] = ()  # the links that it opens
     costs: tuple[float, ...] = COSTS  # of a link, by its level; the last goes on
     forwarding: dict[str, str] = {}  # what scopes say of it, by their names; "" is the network
-    channels: tuple[Channel, ...] = ()
+    channels: tuple[ChannelTable, ...] = ()
     traces: Traces = "summed"
     rules: tuple[AccessRule, ...] = ()  # the [[access]] lines
     access: AccessDefault | None = None  # what holds where no rule is; None is as TLS says

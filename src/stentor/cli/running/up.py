@@ -22,7 +22,7 @@ from stentor.config import (
     AccessDefault,
     Address,
     Config,
-    Fabric,
+    FabricTable,
     Node,
     Repository,
     Tls,
@@ -183,7 +183,7 @@ def _local(listen: str | None, data: Path | None, http: str | None, tls: Path | 
     if health is not None:
         check_exposure(health, secured=tls is not None)
     local = replace(node, listen=address, http=health, tls=Tls(directory=tls) if tls else None)
-    return replace(config, fabric=Fabric(data=folder, log="warning"), nodes=(local,))
+    return replace(config, fabric=FabricTable(data=folder, log="warning"), nodes=(local,))
 
 
 def _with_token(config: Config, token: Path | None) -> Config:

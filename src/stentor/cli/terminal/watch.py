@@ -11,7 +11,7 @@ from stentor.cli.terminal.printable import printable
 from stentor.model.errors import StentorError
 
 
-class Link(Protocol):
+class WatchedLink(Protocol):
     """A client, or the end of a reliable topic: each has a link of its own."""
 
     trouble: str
@@ -21,7 +21,7 @@ class Link(Protocol):
 
 
 @asynccontextmanager
-async def watched(link: Link, url: str, errors: Console) -> AsyncIterator[None]:
+async def watched(link: WatchedLink, url: str, errors: Console) -> AsyncIterator[None]:
     """Report on a link that is up, until this is left."""
     watching = asyncio.create_task(_watch(link, url, errors))
     try:
@@ -32,7 +32,7 @@ async def watched(link: Link, url: str, errors: Console) -> AsyncIterator[None]:
             await watching
 
 
-async def _watch(link: Link, url: str, errors: Console) -> None:
+async def _watch(link: WatchedLink, url: str, errors: Console) -> None:
     while True:
         await link.wait_until(connected=False)
         back = asyncio.ensure_future(link.wait_until(connected=True))

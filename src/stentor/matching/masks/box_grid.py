@@ -18,7 +18,7 @@ Masks = NDArray[np.uint64]
 _SIDE = 24  # cells along each of the first two numbers
 
 
-class Grid:
+class BoxGrid:
     """Boxes of members, filed under the cells of their first two numbers."""
 
     __slots__ = ("_across", "_edges", "_full", "_up", "boxes", "masks")

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from stentor.matching.conjunct import EVERYTHING, Conjunct, box_of
 from stentor.matching.facet import Attributes, Number, look_at_number, point_of
 from stentor.matching.facet_groups import FacetGroups
-from stentor.matching.masks.box_grid import Grid
+from stentor.matching.masks.box_grid import BoxGrid
 from stentor.matching.masks.box_list import Boxes
 from stentor.matching.masks.mask_snapshot import Snapshot
 from stentor.matching.masks.mask_steps import MaskSteps
@@ -40,7 +40,7 @@ class MaskBucket:
         self.mask = 0  # members that want them all
         self.wants: Counter[int] = Counter()  # with how many conjuncts each
         self.steps: dict[Number, MaskSteps] = {}
-        self.boxes: dict[tuple[Number, ...], Boxes | Grid] = {}
+        self.boxes: dict[tuple[Number, ...], Boxes | BoxGrid] = {}
         self.residue: dict[int, Counter[Filter]] = {}  # by member, what must be evaluated
         self.evaluated = 0  # nanoseconds that this evaluation takes for the worst event
 
@@ -95,7 +95,7 @@ class MaskBucket:
             boxes = self.boxes[numbers] = Boxes(len(numbers))
         changed = boxes.add(box_of(ranges), member)
         if isinstance(boxes, Boxes) and boxes.crowded(member):
-            self.boxes[numbers] = Grid(boxes)
+            self.boxes[numbers] = BoxGrid(boxes)
         return changed
 
     def remove(self, conjunct: Conjunct, member: int) -> bool:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from stentor.matching.facet import Attributes, Number, Numbers, View, numbers_of
 from stentor.matching.facet_groups import BucketKey, FacetGroup, Facets, KeyCache, different_keys
 from stentor.matching.masks.box_columns import BITS
-from stentor.matching.masks.box_grid import Grid
+from stentor.matching.masks.box_grid import BoxGrid
 from stentor.matching.masks.box_list import Boxes
 from stentor.matching.masks.mask_steps import MaskSteps
 from stentor.model.batch import Batch, Rows
@@ -27,7 +27,7 @@ class Bucket(Protocol):
 
     mask: int
     steps: dict[Number, MaskSteps]
-    boxes: dict[tuple[Number, ...], Boxes | Grid]
+    boxes: dict[tuple[Number, ...], Boxes | BoxGrid]
 
     @property
     def plain(self) -> bool: ...
@@ -112,7 +112,7 @@ class _BoxTable:
 class _GridTable:
     """The grids of some buckets; a grid is arrays already."""
 
-    def __init__(self, grids: Sequence[tuple[int, Grid]]) -> None:
+    def __init__(self, grids: Sequence[tuple[int, BoxGrid]]) -> None:
         self._grids = grids
 
     def add_to(self, found: Masks, groups: Groups, values: list[Numbers]) -> None:
@@ -134,7 +134,7 @@ class _Table:
         self._asked: list[Bucket] = []  # what arrays cannot answer for
         steps: dict[Number, list[tuple[int, MaskSteps]]] = {}
         boxes: dict[tuple[Number, ...], list[tuple[int, Boxes]]] = {}
-        grids: dict[tuple[Number, ...], list[tuple[int, Grid]]] = {}
+        grids: dict[tuple[Number, ...], list[tuple[int, BoxGrid]]] = {}
         masks: list[int] = []
         for key, bucket in buckets:
             if not bucket.plain:
@@ -145,7 +145,7 @@ class _Table:
             for number, each in bucket.steps.items():
                 steps.setdefault(number, []).append((group, each))
             for numbers, some in bucket.boxes.items():
-                if isinstance(some, Grid):
+                if isinstance(some, BoxGrid):
                     grids.setdefault(numbers, []).append((group, some))
                 else:
                     boxes.setdefault(numbers, []).append((group, some))

@@ -44,7 +44,7 @@ _KINDS: dict[type[DataType], str] = {
 }
 
 
-class Layout(msgspec.Struct, frozen=True):
+class RowLayout(msgspec.Struct, frozen=True):
     """Which column of a row is what; -1 is none."""
 
     body: int
@@ -53,7 +53,7 @@ class Layout(msgspec.Struct, frozen=True):
     typed: tuple[tuple[str, int, str], ...]  # name, place and Arrow's type of those with a column of their own
 
 
-def layout_of(schema: StructType, topic: str) -> Layout:
+def layout_of(schema: StructType, topic: str) -> RowLayout:
     """How the rows of a DataFrame become events, on this topic or the one that they name."""
     places: dict[str, int] = {}
     for place, field in enumerate(schema.fields):
@@ -82,7 +82,7 @@ def layout_of(schema: StructType, topic: str) -> Layout:
     if len(typed) > MOST_ATTRIBUTES:
         raise InvalidInput(f"there are {len(typed)} columns for attributes, an event has at most {MOST_ATTRIBUTES}")
     found = tuple(_typed(schema.fields[place].name, place, kinds[place]) for place in typed)
-    return Layout(body, -1 if topic else to, attributes, found)
+    return RowLayout(body, -1 if topic else to, attributes, found)
 
 
 def _typed(name: str, place: int, kind: DataType) -> tuple[str, int, str]:
@@ -98,7 +98,9 @@ def _typed(name: str, place: int, kind: DataType) -> tuple[str, int, str]:
     return name, place, _KINDS.get(type(kind), "string")
 
 
-def events_of(batch: pa.RecordBatch, layout: Layout, topic: str, largest: int) -> Iterator[tuple[str, pa.RecordBatch]]:
+def events_of(
+    batch: pa.RecordBatch, layout: RowLayout, topic: str, largest: int
+) -> Iterator[tuple[str, pa.RecordBatch]]:
     """Rows as they are staged: bodies, then attributes by name; for each topic."""
     if not batch.num_rows:
         return
@@ -118,7 +120,7 @@ def events_of(batch: pa.RecordBatch, layout: Layout, topic: str, largest: int) -
             yield from ((each, part) for part in _events(piece, layout, largest))
 
 
-def _pieces(batch: pa.RecordBatch, layout: Layout) -> Iterator[pa.RecordBatch]:
+def _pieces(batch: pa.RecordBatch, layout: RowLayout) -> Iterator[pa.RecordBatch]:
     """Of a size that is bearable for whoever publishes it."""
     size = max(batch.column(layout.body).nbytes, 1)
     rows = max(batch.num_rows * _PIECE // size, 1)
@@ -126,7 +128,7 @@ def _pieces(batch: pa.RecordBatch, layout: Layout) -> Iterator[pa.RecordBatch]:
         yield batch.slice(start, rows)
 
 
-def _events(batch: pa.RecordBatch, layout: Layout, largest: int) -> Iterator[pa.RecordBatch]:
+def _events(batch: pa.RecordBatch, layout: RowLayout, largest: int) -> Iterator[pa.RecordBatch]:
     bodies = batch.column(layout.body)
     if bodies.null_count:
         raise InvalidInput('column "body": it is null in some row; coalesce(body, …) says what it is then')

@@ -31,7 +31,7 @@ _FOLDER = "stentor"  # beside what Spark keeps in a checkpoint
 Messages = list[WriterCommitMessage | None]
 
 
-class Delivery(WriterCommitMessage):
+class StagedRows(WriterCommitMessage):
     """What a task has staged."""
 
     def __init__(self, files: tuple[Staged, ...]) -> None:
@@ -53,7 +53,7 @@ class _Writer:
         events = (
             event for batch in iterator for event in events_of(batch, self._layout, self._options.topic, self._largest)
         )
-        return Delivery(self._staging.write(events))
+        return StagedRows(self._staging.write(events))
 
 
 class StreamWriter(_Writer, DataSourceStreamArrowWriter):
@@ -128,7 +128,7 @@ class BatchWriter(_Writer, DataSourceArrowWriter):
 
 
 def _files(messages: Messages) -> list[Staged]:
-    return [file for message in messages if isinstance(message, Delivery) for file in message.files]
+    return [file for message in messages if isinstance(message, StagedRows) for file in message.files]
 
 
 def _checkpoint(options: WriteOptions) -> Folder:

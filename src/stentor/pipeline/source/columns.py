@@ -74,17 +74,17 @@ def ddl_of(schema: pa.Schema) -> str:
     return ", ".join(f"`{field.name}` {_NAMES[field.type]}" for field in schema)
 
 
-def to_arrow(leaf: StoredPage, topic: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def to_arrow(page: StoredPage, topic: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """A batch for each set of attributes that events of the page have."""
     groups: dict[Schema, list[int]] = {}
-    for place, block in enumerate(leaf.blocks):
+    for place, block in enumerate(page.blocks):
         groups.setdefault(block.schema, []).append(place)
     for places in groups.values():
-        blocks, bases = [leaf.blocks[place] for place in places], [leaf.bases[place] for place in places]
-        yield pa.RecordBatch.from_arrays(_arrays(blocks, bases, leaf, topic, schema), schema=schema)
+        blocks, bases = [page.blocks[place] for place in places], [page.bases[place] for place in places]
+        yield pa.RecordBatch.from_arrays(_arrays(blocks, bases, page, topic, schema), schema=schema)
 
 
-def _arrays(blocks: list[Block], bases: list[int], leaf: StoredPage, topic: str, schema: pa.Schema) -> list[pa.Array]:
+def _arrays(blocks: list[Block], bases: list[int], page: StoredPage, topic: str, schema: pa.Schema) -> list[pa.Array]:
     view = BlockView(blocks)
     layout, count = view.layout, view.count
     owners = np.repeat(np.arange(len(blocks)), layout.counts)
@@ -92,7 +92,7 @@ def _arrays(blocks: list[Block], bases: list[int], leaf: StoredPage, topic: str,
     catenations = layout.heads["catenation"].astype(np.int64)[owners] + _offsets(layout, within)
     publishers = gather(layout.data, 8, layout.starts + 16).view("<u8")
     numbers, codes = np.unique(publishers, return_inverse=True)
-    known = dict(leaf.publishers)
+    known = dict(page.publishers)
     names = pa.array([known.get(int(number), f"{int(number):016x}") for number in numbers])
     incarnations = np.array([block.incarnation for block in blocks], np.int64)
     arrays = [
@@ -100,7 +100,7 @@ def _arrays(blocks: list[Block], bases: list[int], leaf: StoredPage, topic: str,
         names.take(pa.array(codes.ravel()[owners])),
         pa.array(incarnations[owners]),
         pa.array(catenations),
-        pa.repeat(pa.scalar(leaf.repository), count),
+        pa.repeat(pa.scalar(page.repository), count),
         _sequences(catenations + np.array(bases, np.int64)[owners]),
         pa.array(_times(layout, owners) // 1000).cast(_TIME),
         _bodies(layout),
@@ -167,10 +167,10 @@ def _array(column: Column) -> pa.Array:
     return pa.array(column.values, mask=mask)
 
 
-def _attribute(sheaf: BlockView, field: pa.Field) -> pa.Array:
-    column = sheaf.column(field.name)
+def _attribute(view: BlockView, field: pa.Field) -> pa.Array:
+    column = view.column(field.name)
     if column is None:
-        return pa.nulls(sheaf.count, field.type)
+        return pa.nulls(view.count, field.type)
     try:
         return _array(column).cast(field.type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
@@ -180,10 +180,10 @@ def _attribute(sheaf: BlockView, field: pa.Field) -> pa.Array:
         ) from None
 
 
-def _map(sheaf: BlockView) -> pa.Array:
+def _map(view: BlockView) -> pa.Array:
     """Names and values of each event, one after the other, and where each event's end."""
-    names, count = sheaf.schema.names, sheaf.count
-    columns = [column for name in names if (column := sheaf.column(name)) is not None]
+    names, count = view.schema.names, view.count
+    columns = [column for name in names if (column := view.column(name)) is not None]
     if not columns:
         return pa.MapArray.from_arrays(
             np.zeros(count + 1, np.int32), pa.array([], pa.string()), pa.array([], pa.string())

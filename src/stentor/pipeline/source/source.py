@@ -112,11 +112,11 @@ class _Reader:
         if not isinstance(partition, SourcePartition):
             return  # Spark makes up one if there is none
         settle()
-        with plain(), BlockingStoredReader(self._options, running=True) as catalogue:
-            for leaf in catalogue.pages(partition.topic, partition.wanted, partition.repositories):
+        with plain(), BlockingStoredReader(self._options, running=True) as reader:
+            for page in reader.pages(partition.topic, partition.wanted, partition.repositories):
                 if self._options.since != "beginning":
-                    self._check(partition.topic, leaf.lost)
-                yield from to_arrow(leaf, partition.topic, self._schema)
+                    self._check(partition.topic, page.lost)
+                yield from to_arrow(page, partition.topic, self._schema)
 
 
 class BatchReader(_Reader, DataSourceReader):
@@ -125,13 +125,13 @@ class BatchReader(_Reader, DataSourceReader):
     @plain()
     def partitions(self) -> list[InputPartition]:
         found: list[InputPartition] = []
-        with BlockingStoredReader(self._options) as catalogue:
-            for topic in catalogue.topics():
-                stock = catalogue.stock(topic, since=self._options.since)
+        with BlockingStoredReader(self._options) as reader:
+            for topic in reader.topics():
+                stock = reader.stock(topic, since=self._options.since)
                 upto = stock.end
                 parts = self._parts(len(upto.minus(stock.done)))
                 if parts > 1:
-                    stock = catalogue.stock(topic, done=stock.done, upto=upto, parts=parts)
+                    stock = reader.stock(topic, done=stock.done, upto=upto, parts=parts)
                 found += self._portions(topic, stock, upto)
         return found
 
@@ -146,7 +146,7 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
         self._turn = 0
 
     @property
-    def _catalogue(self) -> BlockingStoredReader:
+    def _stored_reader(self) -> BlockingStoredReader:
         if self._opened is None:
             # only if it is there: Spark stops readers that failed
             self._opened = BlockingStoredReader(self._options).__enter__()
@@ -162,8 +162,8 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
     @plain()
     def initialOffset(self) -> Offset:  # noqa: N802
         offset: Offset = {}
-        for topic in self._catalogue.topics():
-            stock = self._catalogue.stock(topic, since=self._options.since, most=1, enrol=True)
+        for topic in self._stored_reader.topics():
+            stock = self._stored_reader.stock(topic, since=self._options.since, most=1, enrol=True)
             offset[topic] = _entry(stock, stock.done.plus(stock.gone))
         return offset
 
@@ -173,7 +173,7 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
     @plain()
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         self._target = {
-            topic: self._catalogue.stock(topic, since="beginning").end for topic in self._catalogue.topics()
+            topic: self._stored_reader.stock(topic, since="beginning").end for topic in self._stored_reader.topics()
         }
 
     @plain()
@@ -184,7 +184,7 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else 0
         size = self._options.size if limited else 0
         end = dict(start)
-        topics = list(self._catalogue.topics())
+        topics = list(self._stored_reader.topics())
         self._turn += 1
         for topic in (*topics[self._turn % len(topics) :], *topics[: self._turn % len(topics)]):
             done = _position(start, topic)
@@ -205,7 +205,7 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
         return end
 
     def _stock(self, topic: str, start: Offset, done: Position, **what: Any) -> Availability:
-        stock = self._catalogue.stock(topic, done=done, enrol=topic not in start, **what)
+        stock = self._stored_reader.stock(topic, done=done, enrol=topic not in start, **what)
         if topic in start:
             self._check(topic, stock.gone)
         return stock
@@ -226,7 +226,7 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
             done, upto = _position(start, topic), _position(end, topic)
             events = len(upto.minus(done))
             if events:
-                stock = self._catalogue.stock(topic, done=done, upto=upto, parts=self._parts(events))
+                stock = self._stored_reader.stock(topic, done=done, upto=upto, parts=self._parts(events))
                 self._check(topic, stock.gone)
                 found += self._portions(topic, stock, upto)
         return found
@@ -234,7 +234,7 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
     @plain()
     def commit(self, end: Offset) -> None:
         for topic in end:
-            self._catalogue.acknowledge(topic, _position(end, topic))
+            self._stored_reader.acknowledge(topic, _position(end, topic))
 
 
 def _entry(stock: Availability, read: Position) -> dict[str, Any]:

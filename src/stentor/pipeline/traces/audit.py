@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sql
 
 from stentor.pipeline.traces import trace_claims
-from stentor.pipeline.traces.cached_tables import Holding
+from stentor.pipeline.traces.cached_tables import CachedTables
 from stentor.pipeline.traces.doubt import ON_ITS_WAY, SECOND, UNPROVEN, VIOLATION, WARNING, Doubts
 from stentor.pipeline.traces.number_ranges import earliest, end_in_section, merge, section, sections, sweep
 from stentor.pipeline.traces.trace_claims import STREAM
@@ -37,7 +37,7 @@ class Audit(NamedTuple):
     subscribers: DataFrame
     findings: DataFrame
     killed: DataFrame
-    held: Holding
+    held: CachedTables
 
 
 def audit(
@@ -46,7 +46,7 @@ def audit(
     """Clocks may differ by `tolerance` nanoseconds. `at_rest`: nothing is on its way, so what waits is lost. `since`:
     the traces are those after some time, so that earlier ones are not missed.
     """
-    held = Holding()
+    held = CachedTables()
     told = held.hold(traces)
     unknown = held.hold(holes(told, at_rest=at_rest))
     about = told.where(_matches("about", pattern))

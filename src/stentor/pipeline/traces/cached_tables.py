@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 _DATASET: Final = "org.apache.spark.sql.classic.Dataset"
 
 
-class Holding:
+class CachedTables:
     """The tables that a job has cached, until it is done with them. What is lost with an executor is computed again."""
 
     def __init__(self) -> None:

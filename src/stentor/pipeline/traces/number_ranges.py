@@ -18,7 +18,7 @@ def section(number: Column) -> Column:
 
 
 def spread(rows: DataFrame, spans: Column) -> DataFrame:
-    """A row for each stretch that is meant, by offsets from `first`; none named is all."""
+    """A row for each range that is meant, by offsets from `first`; none named is all."""
     whole = sql.array(sql.array(sql.lit(0).cast("bigint"), sql.col("last") - sql.col("first")))
     meant = sql.when(sql.coalesce(sql.size(spans), sql.lit(0)) > 0, spans).otherwise(whole)
     return (
@@ -30,7 +30,7 @@ def spread(rows: DataFrame, spans: Column) -> DataFrame:
 
 
 def sweep(claims: DataFrame, keys: Sequence[str], counted: Sequence[str], known: Sequence[str] = ()) -> DataFrame:
-    """For each key the longest stretches that are claimed alike: how often, as a column for each of those `claim`s that
+    """For each key the longest ranges that are claimed alike: how often, as a column for each of those `claim`s that
     are counted, and what is `known` by the claim that begins last and has it. None goes beyond its `section`.
     """
     has = sql.col(known[0]).isNotNull() if known else sql.lit(False)
@@ -88,10 +88,10 @@ def earliest(points: DataFrame, marks: DataFrame, keys: Sequence[str], name: str
 
 
 def sections(rows: DataFrame, first: str, last: str) -> DataFrame:
-    """A row for each `section` that a stretch is in."""
+    """A row for each `section` that a range is in."""
     return rows.withColumn("section", sql.explode(sql.sequence(section(sql.col(first)), section(sql.col(last)))))
 
 
 def end_in_section(last: str) -> Column:
-    """Where a stretch ends in its section."""
+    """Where a range ends in its section."""
     return sql.least(sql.col(last), sql.shiftleft(sql.col("section") + 1, _BITS) - 1)

@@ -23,7 +23,7 @@ def rows_of(report: DataFrame, *order: str) -> list[Row]:
 
 
 def save(report: DataFrame, lake: Lake, name: str) -> Path:
-    """Under LAKE.reports, by day; the days that it is about are written anew."""
+    """Under LAKE.reports, by day; the days that it is about are written again."""
     folder = lake.path.with_name(lake.path.name + ".reports") / name
     days = report.withColumn("day", sql.to_date("start"))
     days.coalesce(1).write.partitionBy("day").mode("overwrite").option("partitionOverwriteMode", "dynamic").parquet(

@@ -69,7 +69,7 @@ def _at_an_end(traces: DataFrame, kind: str) -> DataFrame:
 
 
 def numbers(rows: DataFrame) -> DataFrame:
-    """The same rows for each stretch of numbers that their bodies list."""
+    """The same rows for each range of numbers that their bodies list."""
     return spread(rows, sql.from_json(_text(), _SPANS))
 
 

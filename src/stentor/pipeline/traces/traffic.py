@@ -41,7 +41,7 @@ def rates(traces: DataFrame, window: str) -> DataFrame:
         trace_claims.released(traces).withColumn("claim", sql.lit("released")), (*STREAM, "subscriber"), ("released",)
     )
     low, high = sql.greatest("first", "published_first"), sql.least("last", "published_last")
-    # Both sides consist of stretches that do not overlap, so each number is in one pair at most.
+    # Both sides consist of ranges that do not overlap, so each number is in one pair at most.
     pairs = given.join(published, [*STREAM, "section"]).where(low <= high)
     released = pairs.groupBy("start", "topic", "subscriber").agg(sql.sum(high - low + 1).alias("released"))
     sums = published.groupBy("start", "topic").agg(sql.sum("events").alias("published"))

@@ -39,17 +39,22 @@ class Connection:
         "received",
         "taken",
         "window",
-    )  # fmt: skip
+    )
 
-    def __init__(self, link: LinkId, now: int, window: int, queue: int, heartbeat: float) -> None:
+    def __init__(
+        self, link: LinkId, now: int, window: int, queue: int, heartbeat: float, outbox: Outbox | None = None
+    ) -> None:
+        """Without an `outbox`, it makes one that is bounded by `queue` and that its owner releases."""
         self.link = link
         self.heard = self._beaten = now
         self.window = window  # bytes of events that we let the peer send ahead
         self.heartbeat = int(heartbeat * SECOND)
         self.buffer = FrameBuffer()
-        self.outbox = Outbox(link, queue)
+        self.outbox = outbox or Outbox(link, queue)
         self.greeted = False
-        self.name = self.principal = self.address = ""
+        self.name = ""
+        self.principal = ""
+        self.address = ""
         self.incarnation = Incarnation(0)
         self.attempt = 0  # which of its links this is to the peer
         self.publisher = PublisherId(0)

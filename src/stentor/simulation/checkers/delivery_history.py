@@ -13,7 +13,7 @@ from stentor.model.attribute import Value
 from stentor.model.control import RecoveryResponse, RepositoryAck, SequenceRun, StreamRanges
 from stentor.model.epoch import Epoch
 from stentor.model.record import Kind, RecordHeader, StreamId
-from stentor.model.span import Spans
+from stentor.model.span import Span, Spans
 from stentor.protocols.delivery.repository.registry import top_of
 from stentor.protocols.delivery.repository.registry_records import subscription_values
 from stentor.simulation.checkers.stored_times import Key as Key
@@ -27,7 +27,7 @@ _stored = msgspec.msgpack.Decoder(tuple[int, str, bytes])  # of a fact: its vers
 GIVEN_UP = 500 * MILLISECOND  # for at least so long a gap must be waited for
 
 
-class Told(NamedTuple):
+class EntrustedEvent(NamedTuple):
     """An event as its application published it, and when."""
 
     body: bytes
@@ -64,6 +64,7 @@ class DiskContents:
         self.answered: set[str] = set()  # keys of those of which it has said, rightly, that they are registered
         self.progress: dict[str, Numbers] = {}  # what it has noted that subscribers are done with
         self.noted: dict[str, Numbers] = {}  # what it ever noted, also of lives that are closed by now
+        self.noted_before: dict[str, Numbers] = {}  # the same, of subscribers that unsubscribed since
         self.collected = Numbers()  # forgotten, since everybody had it
         self.doubtful = Numbers()  # of these some may have been damaged
         self.told_damaged = Numbers()  # that its status has shown to be damaged, at any time
@@ -96,6 +97,19 @@ class DiskContents:
                     if not self.doubtful[stream].covers(*gap):
                         return (*stream, gap[0])
         return None
+
+    def unsubscribe(self, name: str) -> None:
+        """What it has noted of a subscriber is not about whoever subscribes under this name from now on."""
+        self.progress.pop(name, None)
+        for stream, spans in self.noted.pop(name, Numbers()).items():
+            self.noted_before.setdefault(name, Numbers())[stream].update(spans)
+
+    def has_noted(self, name: str, stream: StreamId, spans: Iterable[Span]) -> bool:
+        """Whether it has written down, at any time, that a subscriber of this name is done with these."""
+        noted = Spans()
+        for each in (self.noted, self.noted_before):
+            noted.update(each.get(name, Numbers())[stream])
+        return all(noted.covers(*span) for span in spans)
 
     def wipe(self) -> None:
         self.durable = Numbers()
@@ -135,6 +149,7 @@ class SubscriberHistory:
         self.end = end
         self.since = since
         self.conditions: list[Condition | None] = []  # that it ever had; None is everything
+        self.first_life = 0  # what is registered of earlier ones is about a subscription that it has ended
         self.confirmed = 0  # when it was first steered; 0 is never
         self.has_begun = False  # a repository has written down where it begins
         self.ended = False  # it has no right to anything any more
@@ -147,10 +162,10 @@ class SubscriberHistory:
         self.synced: dict[Key, None] = {}  # that it was told to be acknowledged, durably
         self.checked = Numbers()  # that any repository believes it is done with
 
-    def may(self, told: Told) -> bool:
+    def may(self, told: EntrustedEvent) -> bool:
         return any(each is None or each.holds(told.attributes) for each in self.conditions)
 
-    def must(self, told: Told) -> bool:
+    def must(self, told: EntrustedEvent) -> bool:
         return all(each is None or each.holds(told.attributes) for each in self.conditions)
 
 
@@ -160,7 +175,7 @@ class DeliveryHistory:
     def __init__(self, anomalies: list[Anomaly], schedule: Schedule) -> None:
         self._anomalies, self._schedule = anomalies, schedule
         self.entrusted: dict[bytes, Mapping[str, Value]] = {}  # by body, which are all different
-        self.published: dict[StreamId, dict[int, Told]] = {}
+        self.published: dict[StreamId, dict[int, EntrustedEvent]] = {}
         self.disks: dict[str, DiskContents] = {}
         self.promises: dict[Key, dict[str, None]] = {}  # to publishers, and who had it
         self.released: dict[Key, dict[str, None]] = {}  # to anybody, and who had it
@@ -186,7 +201,7 @@ class DeliveryHistory:
             number = block.catenation + offset
             known = numbers.get(number)
             if known is None:
-                numbers[number] = Told(body, self.entrusted[body], self._schedule.now)
+                numbers[number] = EntrustedEvent(body, self.entrusted[body], self._schedule.now)
             elif known.body != body:
                 self.accuse("two-bodies", f"{number} is {known.body!r} and {body!r}")
 
@@ -316,9 +331,13 @@ class DeliveryHistory:
         epoch = None if page is None else Epoch.parse(page.since.removeprefix("epoch "))
         if page is None or epoch is None or page.has_begun or self.stored_times.keep:  # what is forgotten is left out
             return
+        record = _stored.decode(value)[2]
+        registered = subscription_values.decode(record) if record else None
+        if registered is None or registered.incarnation < page.first_life:
+            return
         page.has_begun = True
         sequences = self.disks[epoch.repository].sequences
-        for publisher, life, last in subscription_values.decode(_stored.decode(value)[2]).frontier:
+        for publisher, life, last in registered.frontier:
             for key in ((publisher, life, number) for number in range(1, last + 1)):
                 gone = any(disk.collected.has(key) or key in disk.voided for disk in self.disks.values())
                 if sequences.get(key, 0) >= epoch.number and not gone:
@@ -375,7 +394,7 @@ class DeliveryHistory:
             detail = f"{repository} told {page.name} that {key} is done with: {having} know it, of {required}"
             self.accuse("synced-before-durable", detail)
 
-    def _check_sync(self, repository: str, page: SubscriberHistory, key: Key, told: Told) -> None:
+    def _check_sync(self, repository: str, page: SubscriberHistory, key: Key, told: EntrustedEvent) -> None:
         if (not page.confirmed or told.time < page.confirmed) and any(
             disk.collected.has(key) for disk in self.disks.values()
         ):

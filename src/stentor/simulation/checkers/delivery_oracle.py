@@ -30,7 +30,7 @@ class Published(msgspec.Struct, frozen=True):
     time: int
 
 
-class Arrival(msgspec.Struct, frozen=True):
+class ReceivedEvent(msgspec.Struct, frozen=True):
     """An event as an application was given it."""
 
     topic: str
@@ -53,7 +53,7 @@ class SubscriptionChecker:
         self._indices: dict[tuple[str, str], int] = {}
         self._numbers: dict[tuple[int, int, str], int] = {}
 
-    def check(self, event: Published, arrival: Arrival) -> str | None:
+    def check(self, event: Published, arrival: ReceivedEvent) -> str | None:
         """What is wrong with its coming now, if anything is."""
         kind = None
         source, origin = (event.source, event.topic), (arrival.publisher, arrival.incarnation, arrival.topic)
@@ -88,7 +88,7 @@ class DeliveryOracle:
         index = self._indices[source, topic] = self._indices.get((source, topic), -1) + 1
         self.events[body] = Published(source, topic, dict(attributes), body, index, time)
 
-    def deliver(self, reader: SubscriptionChecker, arrival: Arrival) -> None:
+    def deliver(self, reader: SubscriptionChecker, arrival: ReceivedEvent) -> None:
         self.deliveries += 1
         event = self.events.get(arrival.body)
         if event is None or event.topic != arrival.topic or not _same(event.attributes, arrival.attributes):
@@ -101,7 +101,7 @@ class DeliveryOracle:
         if kind is not None:
             self._report(kind, reader, arrival, f"published as {event}")
 
-    def _report(self, kind: str, reader: SubscriptionChecker, arrival: Arrival, detail: str) -> None:
+    def _report(self, kind: str, reader: SubscriptionChecker, arrival: ReceivedEvent, detail: str) -> None:
         self._anomalies.append(
             Anomaly(
                 kind,

@@ -8,7 +8,7 @@ from stentor.model.position import Position
 from stentor.protocols.delivery.repository.registry import PublisherRecord
 from stentor.protocols.delivery.repository.storing.streams import Streams
 from stentor.protocols.delivery.steering import life_of
-from stentor.simulation.checkers.delivery_history import Key, SubscriberHistory, Told
+from stentor.simulation.checkers.delivery_history import EntrustedEvent, Key, SubscriberHistory
 from stentor.simulation.delivery.participants import Participants
 from stentor.simulation.delivery.repository import SimRepository
 from stentor.simulation.delivery.subscriber import SimSubscriber
@@ -205,7 +205,7 @@ class FinalChecks:
         return [f"{depot.short} still has {key}" for key in keys if is_overdue(depot.short, key, _DROPPED_WITHIN)]
 
     def _unread(self) -> list[str]:
-        """What a scholar has not read although it is there."""
+        """What a stored reader has not read although it is there."""
         found: list[str] = []
         for stored_reader in self._participants.stored_readers:
             left = [key for key in self._history.promises if not _has(stored_reader.done, key) and self._is_there(key)]
@@ -219,7 +219,7 @@ class FinalChecks:
         return found
 
     def _is_there(self, key: Key) -> bool:
-        """Whether it can be read; what was collected before a scholar came is not for it."""
+        """Whether it can be read; what was collected before a stored reader came is not for it."""
         disks = [disk for disk in self._history.disks.values() if not disk.unit and disk.keeps(key)]
         return any(disk.durable.has(key) for disk in disks)
 
@@ -238,7 +238,7 @@ class FinalChecks:
         holders = {**self._history.promises.get(key, {}), **self._history.released.get(key, {})}
         return self._history.is_kept(key, holders)
 
-    def _wants(self, page: SubscriberHistory, key: Key, told: Told) -> bool:
+    def _wants(self, page: SubscriberHistory, key: Key, told: EntrustedEvent) -> bool:
         since = self._participants.plan.mail or told.time > page.confirmed > 0
         if not self._participants.plan.keep:
             since = since or page.since == "beginning" or self._is_behind_epoch(page, key)

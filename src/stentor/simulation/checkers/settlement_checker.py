@@ -11,8 +11,8 @@ from stentor.machine import SECOND
 from stentor.model.messages import SettlementReport
 from stentor.nodes.broker.broker import Broker
 from stentor.simulation.checkers.delivery_oracle import DeliveryOracle
-from stentor.simulation.clients.application import Application
-from stentor.simulation.clients.client_history import Session, SubscriptionHistory
+from stentor.simulation.clients.application import SimApplication
+from stentor.simulation.clients.client_history import ActivePeriod, SubscriptionHistory
 from stentor.simulation.outcome import Anomaly
 from stentor.simulation.world import World
 
@@ -29,7 +29,7 @@ class SettlementChecker:
         world: World,
         oracle: DeliveryOracle,
         brokers: Callable[[], Mapping[str, Broker]],
-        applications: Sequence[Application],
+        applications: Sequence[SimApplication],
         struck: Counter[str],
     ) -> None:
         self._world = world
@@ -40,9 +40,9 @@ class SettlementChecker:
         self.told = self.held = 0  # how often somebody was told, and how often that could be held against what came
 
     def settled(
-        self, application: Application, wishes: Sequence[SubscriptionHistory], report: SettlementReport
+        self, application: SimApplication, wishes: Sequence[SubscriptionHistory], report: SettlementReport
     ) -> None:
-        """Somebody was told so of these wishes."""
+        """A client was told so of these subscriptions."""
         world = self._world
         self.told += 1
         if report.silent and self.is_peace:
@@ -52,12 +52,12 @@ class SettlementChecker:
             session = application.life.linked[-1]
             world.schedule.after(0, lambda: self._try(application, wishes, session))
 
-    def _try(self, application: Application, wishes: Sequence[SubscriptionHistory], mine: Session) -> None:
+    def _try(self, application: SimApplication, wishes: Sequence[SubscriptionHistory], mine: ActivePeriod) -> None:
         """Let everybody publish, and look later at what came of it."""
         if not self._is_sound():
             return
         before, start, reached = self._picture(), self._world.now, self._reach(application.life.node)
-        sessions: dict[str, Session] = {}
+        sessions: dict[str, ActivePeriod] = {}
         for each in self._applications:
             if each.lives and each.life.active and each.life.linked.open and each.client.room:
                 if each.life.node in reached:
@@ -74,7 +74,7 @@ class SettlementChecker:
 
     def _judge(
         self,
-        application: Application,
+        application: SimApplication,
         wishes: Sequence[SubscriptionHistory],
         bodies: Sequence[bytes],
         publishers: set[str],

@@ -19,18 +19,17 @@ from stentor.nodes.client_api import (
     DenySubscription,
     Disconnect,
     FlushRequested,
-    Halt,
     MoreRequested,
     Moved,
-    Offered,
-    OfferedMany,
+    Refuse,
     SubscribeRequested,
     TurnEnded,
     UnsubscribeRequested,
 )
 from stentor.protocols.delivery.besteffort.subscriber import frames
-from stentor.simulation.checkers.delivery_oracle import Arrival, DeliveryOracle, SubscriptionChecker
+from stentor.simulation.checkers.delivery_oracle import DeliveryOracle, ReceivedEvent, SubscriptionChecker
 from stentor.simulation.clients.client_history import ClientHistory, SubscriptionHistory
+from stentor.simulation.clients.typed_calls import PublishCalled, PublishManyCalled
 from stentor.simulation.clients.workload import TOPICS, draw_attributes, draw_interest
 from stentor.simulation.outcome import Anomaly
 from stentor.simulation.world import World
@@ -53,7 +52,7 @@ class ReadPace(Enum):
     NONE = "never"
 
 
-class Application:
+class SimApplication:
     """Its machine is built by `factory` at every start of its host; from `rest` on it does nothing by itself. It roams
     between its `homes`, addresses of brokers, if there are any.
     """
@@ -71,7 +70,7 @@ class Application:
         self.host = host
         self.name = settings.name
         self.lives: list[ClientHistory] = []
-        self.gone: list[SubscriptionHistory] = []  # wishes that were withdrawn, and those of former lives
+        self.gone: list[SubscriptionHistory] = []  # subscriptions that were ended, and those of former lives
         self._world = world
         self._settings = settings
         self._oracle = oracle
@@ -79,7 +78,7 @@ class Application:
         self._rest = rest
         self._homes = homes
         self.moves = 0
-        self.on_settled: Callable[[Application, list[SubscriptionHistory], SettlementReport], None] = lambda *_: None
+        self.on_settled: Callable[[SimApplication, list[SubscriptionHistory], SettlementReport], None] = lambda *_: None
         # what is to be known everywhere, by the number of the question
         self.settling: dict[int, list[SubscriptionHistory]] = {}
         self._random = world.stream(f"{host}/application")
@@ -136,12 +135,12 @@ class Application:
             self._say(MoreRequested(subscription))
 
     def subscribe_and_settle(self) -> None:
-        """One more wish, if it has not too many, and when all of them are known everywhere."""
+        """Subscribe once more, if it has not too many, and when all of them are known everywhere."""
         self._subscribe(self.life)
         self._settle_within(self.life, _SETTLED_WITHIN[-1])
 
     def has_missed(self, wish: SubscriptionHistory) -> bool:
-        """Whether events of a wish in force were dropped because it was too slow."""
+        """Whether events of a subscription in force were dropped because it was too slow."""
         return bool(wish.missed) or any(self._untold(each) for each, own in self.life.wishes.items() if own is wish)
 
     def publish_everywhere(self) -> None:
@@ -174,7 +173,7 @@ class Application:
                 self.on_settled(self, self.settling.pop(report.token), report)
             case DenySubscription():
                 self._complain("denied", f"subscription {effect.subscription}: {effect.reason}")
-            case Halt():
+            case Refuse():
                 life.unlink(now)
                 life.halted = effect.code
 
@@ -221,7 +220,7 @@ class Application:
     def _offer(self, life: ClientHistory, topic: str, size: int) -> None:
         attributes, body = draw_attributes(self._random), self._new_body(life, size)
         self._oracle.publish(life.name, topic, attributes, body, self._world.now)
-        self._say(Offered(topic, attributes, body, self._world.now))
+        self._say(PublishCalled(topic, attributes, body, self._world.now))
 
     def _publish_many(self, life: ClientHistory) -> None:
         if not self.client.room:
@@ -233,7 +232,7 @@ class Application:
         for number, body in zip(numbers, bodies, strict=True):
             attributes = {} if number is None else {"n": number}
             self._oracle.publish(life.name, topic, attributes, body, self._world.now)
-        self._say(OfferedMany(topic, {"n": numbers}, bodies, self._world.now))
+        self._say(PublishManyCalled(topic, {"n": numbers}, bodies, self._world.now))
         self._say(TurnEnded())
 
     def _subscribe(self, life: ClientHistory) -> None:
@@ -310,8 +309,8 @@ class Application:
         return f"{life.name}:{self._number()}|".encode() + self._random.randbytes(size)
 
 
-def _arrivals(block: Block, topic: str) -> list[Arrival]:
+def _arrivals(block: Block, topic: str) -> list[ReceivedEvent]:
     return [
-        Arrival(topic, attributes, body, block.publisher, block.incarnation, block.catenation + offset)
+        ReceivedEvent(topic, attributes, body, block.publisher, block.incarnation, block.catenation + offset)
         for attributes, body, offset in zip(block.rows(), block.bodies(), block.offsets(), strict=True)
     ]

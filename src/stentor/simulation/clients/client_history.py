@@ -5,7 +5,7 @@ from stentor.model.ids import SubscriptionId
 from stentor.simulation.checkers.delivery_oracle import SubscriptionChecker
 
 
-class Session:
+class ActivePeriod:
     """A period in which something was in force: from `since` on, `until` it ended."""
 
     __slots__ = ("since", "until")
@@ -15,7 +15,7 @@ class Session:
         self.until: int | None = None
 
 
-class Sessions(list[Session]):
+class ActivePeriods(list[ActivePeriod]):
     """Periods one after another; at most the last one is still open."""
 
     @property
@@ -24,7 +24,7 @@ class Sessions(list[Session]):
 
     def begin(self, now: int) -> None:
         self.end(now)
-        self.append(Session(now))
+        self.append(ActivePeriod(now))
 
     def end(self, now: int) -> None:
         if self.open:
@@ -43,7 +43,7 @@ class SubscriptionHistory:
     def __init__(self, reader: SubscriptionChecker, patient: bool) -> None:
         self.reader = reader
         self.patient = patient  # its application does not always want more at once
-        self.confirmed = Sessions()
+        self.confirmed = ActivePeriods()
         self.missed = 0
 
 
@@ -55,7 +55,7 @@ class ClientHistory:
     def __init__(self, name: str, incarnation: int) -> None:
         self.name = name
         self.incarnation = incarnation
-        self.linked = Sessions()
+        self.linked = ActivePeriods()
         self.node = ""  # the broker that it was connected with last
         self.wishes: dict[SubscriptionId, SubscriptionHistory] = {}
         self.halted: Refusal | None = None

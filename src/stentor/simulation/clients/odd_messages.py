@@ -16,7 +16,7 @@ from stentor.model.messages import AnyMessage
 from stentor.model.ranges import BITS, LAST_VERSION
 from stentor.model.reading import AnyReadingEvent
 from stentor.protocols.delivery.repository.registry import Holding, PublisherRecord, SubscriptionRecord
-from stentor.wire.block import checksum
+from stentor.wire.block import with_checksum
 from stentor.wire.frame import LARGEST_CONTROL
 from stentor.wire.head import HEADER, HEADER_SIZE
 
@@ -205,4 +205,4 @@ def odd_events(random: Random, frame: bytes) -> bytes:
     value = random.choice([each for each in _INTEGERS if each >= 0]) & (1 << widths.get(place, 64)) - 1
     parts[place] = value - (1 << 64) if place == 10 and value >> 63 else value
     head = HEADER.pack(*parts)
-    return head[:60] + checksum(head, frame[HEADER_SIZE:]).to_bytes(4, "little") + frame[HEADER_SIZE:]
+    return with_checksum(head, frame[HEADER_SIZE:])

@@ -51,7 +51,7 @@ class TellerBeat(Timer, frozen=True, gc=False, tag="teller beat"):
     """It is time for a heartbeat."""
 
 
-class Told(Input, frozen=True, tag="told frame"):
+class FactsDue(Input, frozen=True, tag="told frame"):
     """The repository has facts to tell, if it is connected."""
 
     topic: str
@@ -92,7 +92,7 @@ class Teller:
                 self._end(now)
             case Received() if self._connection is not None and happened.link == self._connection.link:
                 self._receive(now, self._connection, happened.data)
-            case Told() if self._connection is not None and self._connection.greeted:
+            case FactsDue() if self._connection is not None and self._connection.greeted:
                 self._connection.outbox.post(AccessFacts(happened.topic, happened.facts, happened.token))
             case TimerFired(timer=TellerBeat()) if self._connection is not None:
                 self._beat(now, self._connection)

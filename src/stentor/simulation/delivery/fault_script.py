@@ -305,7 +305,9 @@ class FaultScript:
         ]
         if not there:
             return False
-        self._world.random.choice(there).unsubscribe()
+        subscriber = self._world.random.choice(there)
+        subscriber.unsubscribe()
+        self._soon(subscriber.subscribe_again)
         return True
 
     def _roam(self) -> bool:
@@ -329,7 +331,7 @@ class FaultScript:
         return bool(pairs)
 
     def _echo(self) -> bool:
-        """What an author sent in any of its lives comes once more, long after it was sent."""
+        """What a publisher sent in any of its lives comes once more, long after it was sent."""
         random = self._world.random
         publishers = [each for each in self._participants.publishers if each.sent]
         if not publishers or self._participants.plan.hold:
@@ -417,8 +419,8 @@ class FaultScript:
         )
 
     def _outlive(self) -> bool:
-        """A repository is away while authors, and perhaps subscribers, end. It comes back when authors have begun anew,
-        hears late what others have, and they die while it fetches that.
+        """A repository is away while publishers, and perhaps subscribers, end. It comes back when publishers have begun
+        again, hears late what others have, and they die while it fetches that.
         """
         random, world, participants = self._world.random, self._world, self._participants
         repository, others = self._depot(), [each for each in participants.serving() if not each.settings.unit]

@@ -16,7 +16,7 @@ from stentor.simulation.delivery.process import TOPIC, DeliveryWorld, SimProcess
 _AGAIN = 150 * MILLISECOND
 
 
-class Ask(Input, frozen=True, tag="ask"):
+class RequestDue(Input, frozen=True, tag="ask"):
     """It is time to ask the repositories again."""
 
     to: str
@@ -30,7 +30,7 @@ class OwnerRequest(msgspec.Struct):
     then: Callable[[RegistrationReceipt], None] | None = None
 
 
-class Owner(SimProcess):
+class SimOwner(SimProcess):
     """The owner as a process with a machine of its own: nothing fails it but the letter network."""
 
     def __init__(self, world: DeliveryWorld) -> None:
@@ -66,11 +66,11 @@ class Owner(SimProcess):
 
     def _ask_now(self) -> None:
         if self.wishes:
-            self.handle(Ask(self.world.random.choice(self.wishes[0].ask)))
+            self.handle(RequestDue(self.world.random.choice(self.wishes[0].ask)))
 
     def step(self, now: int, happened: Input) -> list[Effect]:  # noqa: ARG002
         match happened:
-            case Ask(to) if self.wishes:
+            case RequestDue(to) if self.wishes:
                 registration = msgspec.structs.replace(self.wishes[0].registration, after=self.world.brokers.ended)
                 return [SendLetter(request_topic(self.name, to), (registration,))]
             case LetterReceived():

@@ -9,8 +9,8 @@ from stentor.model.mail import MAIL
 from stentor.protocols.delivery.repository.registry import is_within
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.simulation.clients.workload import CONDITIONS, Condition, mail_condition
-from stentor.simulation.delivery.owner import Owner
-from stentor.simulation.delivery.plan import AGE_UNIT, Plan
+from stentor.simulation.delivery.owner import SimOwner
+from stentor.simulation.delivery.plan import AGE_UNIT, DeliveryPlan
 from stentor.simulation.delivery.process import TOPIC, DeliveryWorld, SimProcess
 from stentor.simulation.delivery.publisher import SimPublisher
 from stentor.simulation.delivery.repository import SimRepository, keeper_of
@@ -25,7 +25,7 @@ _OBEYED_WITHIN = 30 * SECOND
 class Kinds(NamedTuple):
     """The classes of the participants: bare processes, or whole nodes."""
 
-    owner: type[Owner] = Owner
+    owner: type[SimOwner] = SimOwner
     depot: type[SimRepository] = SimRepository
     author: type[SimPublisher] = SimPublisher
     scribe: type[SimResumingPublisher] = SimResumingPublisher
@@ -40,7 +40,7 @@ BARE = Kinds()  # machines of reliable delivery alone
 class Participants:
     """Repositories, publishers, subscribers and the owner of the topic."""
 
-    def __init__(self, world: DeliveryWorld, plan: Plan, seed: int, kinds: Kinds = BARE) -> None:
+    def __init__(self, world: DeliveryWorld, plan: DeliveryPlan, seed: int, kinds: Kinds = BARE) -> None:
         self.world = world
         self.plan = plan
         self._seed = seed

@@ -34,13 +34,13 @@ _FINER = ((), ("north",), ("north", "north"), ("north", "north"), ("north", "sou
 _HELD = (("north", "south"), ("north", "north", "south"), ("north", "south", "north/hall"))
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
+class DeliveryPlan(msgspec.Struct, frozen=True, kw_only=True):
     repositories: int  # that serve everyone
     copies: int
     authors: int
     readers: int
-    events: int  # of each author
-    pause: int  # between an author's turns
+    events: int  # of each publisher
+    pause: int  # between a publisher's turns
     duration: int  # of the troubles
     keep: int  # in units of AGE_UNIT; 0 is for ever
     weather: LetterFaults
@@ -51,25 +51,25 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     nodes: tuple[str, ...] = ()  # brokers in units, among which clients roam
     finer: tuple[str, ...] = ()  # units that have a repository of their own
     hold: bool = False  # events are held at the borders of top-level units
-    scribes: bool = False  # authors resume their streams
+    scribes: bool = False  # publishers resume their streams
     scholars: bool = False  # somebody reads what is stored at rest
     nameless: bool = False  # the topic is older than members' principals: repositories write down their own
     strangers: bool = False  # somebody overhears all letters, and answers in the name of repositories
-    clocks: bool = False  # authors' clocks are set back between their lives
+    clocks: bool = False  # publishers' clocks are set back between their lives
     newcomers: bool = False  # repositories join after something was forgotten, and hear late what others have
     expire: int = 0  # in units of AGE_UNIT; 0 is never
     wrong_clocks: bool = False  # of publishers and repositories
     mail: bool = False  # each event is for one reader, whether that came before or not
     former: bool = False  # the topic was deleted and created again while one of its repositories was away
-    close_after: int = 60 * SECOND  # that a life of an author is over and forgotten before it is closed
+    close_after: int = 60 * SECOND  # that a life of a publisher is over and forgotten before it is closed
     visits: bool = False  # nothing keeps repositories from knowing what subscribers were handed
 
 
-def draw_plan(random: Random) -> Plan:
+def draw_plan(random: Random) -> DeliveryPlan:
     repositories = random.choices((1, 2, 3, 4), (25, 30, 35, 10))[0]
     large = random.random() < 0.03
     duration = random.randrange(600, 1800) * MILLISECOND * (4 if large else 1)
-    return Plan(
+    return DeliveryPlan(
         repositories=repositories,
         copies=random.randint(1, min(3, repositories)),
         authors=random.choices((1, 2, 3), (50, 35, 15))[0],
@@ -111,15 +111,15 @@ def draw_strikes(random: Random, duration: int) -> tuple[tuple[int, str], ...]:
 
 AGE_UNIT = 50 * MILLISECOND  # instead of a second, so that some events are forgotten in a run
 LONGEST = 30 * SECOND  # that it may take until all is well
-_MOST_EVENTS = 180  # of an author, in large worlds that last longer, too: more would take more steps than a run has
+_MOST_EVENTS = 180  # of a publisher, in large worlds that last longer, too: more would take more steps than a run has
 
 
-def _longer(plan: Plan, times: int) -> int:
-    """Return how many events of an author are enough for a world that lasts longer."""
+def _longer(plan: DeliveryPlan, times: int) -> int:
+    """Return how many events of a publisher are enough for a world that lasts longer."""
     return min(times * plan.events, _MOST_EVENTS)
 
 
-def draw_units(random: Random, plan: Plan) -> Plan:
+def draw_units(random: Random, plan: DeliveryPlan) -> DeliveryPlan:
     """Some worlds have units, with repositories that serve one of them."""
     if random.random() >= 0.35:
         return plan
@@ -132,7 +132,7 @@ def draw_units(random: Random, plan: Plan) -> Plan:
     )
 
 
-def draw_visits(random: Random, plan: Plan) -> Plan:
+def draw_visits(random: Random, plan: DeliveryPlan) -> DeliveryPlan:
     """In a few worlds readers come and go and nothing else happens: what each life was handed can be known exactly."""
     if random.random() >= 0.1:
         return plan
@@ -140,15 +140,15 @@ def draw_visits(random: Random, plan: Plan) -> Plan:
     return msgspec.structs.replace(plan, visits=True, weather=LetterFaults(), strikes=tuple(sorted(ends)))
 
 
-def draw_scribes(random: Random, plan: Plan) -> Plan:
-    """In some worlds authors go on with their numbers, and crash oftener."""
+def draw_scribes(random: Random, plan: DeliveryPlan) -> DeliveryPlan:
+    """In some worlds publishers go on with their numbers, and crash oftener."""
     if random.random() >= 0.25:
         return plan
     crashes = [(random.randrange(plan.duration), "author-crash") for _ in range(random.randrange(4))]
     return msgspec.structs.replace(plan, scribes=True, strikes=tuple(sorted((*plan.strikes, *crashes))))
 
 
-def draw_rot(random: Random, plan: Plan) -> Plan:
+def draw_rot(random: Random, plan: DeliveryPlan) -> DeliveryPlan:
     """In some worlds stored events rot wherever they are, also where nobody else has them; some are found by a life
     that opens its ledger, some by one that reads.
     """
@@ -161,8 +161,8 @@ def draw_rot(random: Random, plan: Plan) -> Plan:
     return msgspec.structs.replace(plan, strikes=tuple(sorted((*plan.strikes, *rots, *kills))))
 
 
-def draw_newcomers(random: Random, plan: Plan) -> Plan:
-    """In some worlds events are soon forgotten, authors begin anew, and then repositories join."""
+def draw_newcomers(random: Random, plan: DeliveryPlan) -> DeliveryPlan:
+    """In some worlds events are soon forgotten, publishers begin again, and then repositories join."""
     if random.random() >= 0.2:
         return plan
     duration = plan.duration + 1500 * MILLISECOND
@@ -175,9 +175,9 @@ def draw_newcomers(random: Random, plan: Plan) -> Plan:
     )
 
 
-def draw_lives(random: Random, plan: Plan) -> Plan:
-    """In some worlds a repository is away while authors end, and comes back when they have begun anew; in some, clocks
-    of authors are set back.
+def draw_lives(random: Random, plan: DeliveryPlan) -> DeliveryPlan:
+    """In some worlds a repository is away while publishers end, and comes back when they began again; in some, clocks
+    of publishers are set back.
     """
     plan = msgspec.structs.replace(plan, clocks=random.random() < 0.2)
     if random.random() >= 0.15:
@@ -194,7 +194,7 @@ def draw_lives(random: Random, plan: Plan) -> Plan:
     )
 
 
-def draw_returns(random: Random, plan: Plan) -> Plan:
+def draw_returns(random: Random, plan: DeliveryPlan) -> DeliveryPlan:
     """Some repositories that are to leave are not to, after all."""
     leaves = [time for time, what in plan.strikes if what == "leave"]
     leaves += [random.randrange(plan.duration)] * (random.random() < 0.08)
@@ -204,7 +204,7 @@ def draw_returns(random: Random, plan: Plan) -> Plan:
     return msgspec.structs.replace(plan, strikes=tuple(sorted(strikes)))
 
 
-def draw_rivals(random: Random, plan: Plan) -> Plan:
+def draw_rivals(random: Random, plan: DeliveryPlan) -> DeliveryPlan:
     """In some worlds several processes believe that a name is theirs; half of the time not all can hear each other."""
     if random.random() >= 0.3:
         return plan
@@ -218,17 +218,25 @@ def draw_rivals(random: Random, plan: Plan) -> Plan:
     return msgspec.structs.replace(plan, strikes=tuple(sorted((*plan.strikes, *strikes))))
 
 
-def draw_scholars(random: Random, plan: Plan) -> Plan:
+def draw_departures(random: Random, plan: DeliveryPlan) -> DeliveryPlan:
+    """In some worlds readers end their subscriptions, and subscribe again."""
+    if plan.visits or random.random() >= 0.15:
+        return plan
+    leaves = [(random.randrange(plan.duration), "reader-leave") for _ in range(random.randint(1, 3))]
+    return msgspec.structs.replace(plan, strikes=tuple(sorted((*plan.strikes, *leaves))))
+
+
+def draw_scholars(random: Random, plan: DeliveryPlan) -> DeliveryPlan:
     return msgspec.structs.replace(plan, scholars=random.random() < 0.3)
 
 
-def draw_strangers(random: Random, plan: Plan) -> Plan:
+def draw_strangers(random: Random, plan: DeliveryPlan) -> DeliveryPlan:
     return msgspec.structs.replace(plan, strangers=random.random() < 0.3, nameless=random.random() < 0.1)
 
 
-def draw_brief_lives(random: Random, plan: Plan) -> Plan:
-    """In some worlds authors crash again and again, what they sent is soon forgotten, and so are their lives; some of
-    it comes once more when nobody expects it.
+def draw_brief_lives(random: Random, plan: DeliveryPlan) -> DeliveryPlan:
+    """In some worlds publishers crash again and again, what they sent is soon forgotten, and so are their lives; some
+    of it comes once more when nobody expects it.
     """
     if random.random() >= 0.25:
         return plan
@@ -243,7 +251,7 @@ def draw_brief_lives(random: Random, plan: Plan) -> Plan:
     )
 
 
-def draw_ages(random: Random, plan: Plan) -> Plan:
+def draw_ages(random: Random, plan: DeliveryPlan) -> DeliveryPlan:
     """In some worlds events grow old, and clocks are wrong."""
     if plan.visits or random.random() >= 0.3:
         return plan
@@ -251,7 +259,7 @@ def draw_ages(random: Random, plan: Plan) -> Plan:
     return msgspec.structs.replace(plan, keep=keep, expire=expire, wrong_clocks=random.random() < 0.6)
 
 
-def draw_mail(random: Random, plan: Plan) -> Plan:
+def draw_mail(random: Random, plan: DeliveryPlan) -> DeliveryPlan:
     """In some worlds events are mail: nobody is registered, and readers come when there is something for them."""
     if plan.nodes or random.random() >= 0.15:
         return plan
@@ -259,7 +267,7 @@ def draw_mail(random: Random, plan: Plan) -> Plan:
     return msgspec.structs.replace(plan, mail=True, scholars=False, former=False, strikes=strikes)
 
 
-def draw_former(random: Random, plan: Plan) -> Plan:
+def draw_former(random: Random, plan: DeliveryPlan) -> DeliveryPlan:
     """In a few worlds somebody has slept through the end of another topic of the same name, and letters have, too."""
     if plan.repositories < 2 or plan.scribes or plan.visits or plan.nameless or random.random() >= 0.15:
         return plan

@@ -34,6 +34,7 @@ from stentor.protocols.delivery.transport import (
 )
 from stentor.simulation.checkers import trace_checker
 from stentor.simulation.checkers.delivery_history import DeliveryHistory
+from stentor.simulation.clients import typed_calls
 from stentor.simulation.delivery.brokers import Brokers
 from stentor.simulation.delivery.letter_network import LetterNetwork
 from stentor.simulation.outcome import Anomaly
@@ -63,9 +64,9 @@ class DeliveryWorld:
         self.anomalies = anomalies
         self.brokers = Brokers(self.schedule, Random(f"{seed}/brokers"), TOPIC)
         self.sums = Random(f"{seed}/sums").random() < 0.5  # traces are summed up
-        self.are_clocks_set_back = False  # those of authors, when they begin anew
+        self.are_clocks_set_back = False  # those of publishers, when they begin again
         self.nodes: tuple[str, ...] = ()  # brokers, if it matters at which one a client is
-        self.recipients: tuple[str, ...] = ()  # to whom authors send mail; none if all is for whoever wants it
+        self.recipients: tuple[str, ...] = ()  # to whom publishers send mail; none if all is for whoever wants it
         self.seen: Counter[str] = Counter()
         self.history = DeliveryHistory(self.anomalies, self.schedule)
         self.contested: set[str] = set()  # names that several processes believe to be theirs
@@ -225,7 +226,7 @@ class SimProcess:
             return
         world = self.world
         try:
-            effects = self.machine.step(self.clock, happened)
+            effects = typed_calls.step(self.machine, self.clock, happened)
         except _BUGS as error:
             self.accuse("raised", f"{self.name} on {str(happened)[:300]}: {error!r}")
             self.crash("raised")

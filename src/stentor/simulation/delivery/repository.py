@@ -151,7 +151,7 @@ class SimRepository(SimProcess):
         self.later(self.world.random.randrange(1, 20) * MILLISECOND, self.connect)
 
     def destroyed(self, damaged: LedgerDamaged) -> None:
-        """Sequence numbers must not begin anew: its name is not used again."""
+        """Sequence numbers must not begin again: its name is not used again."""
         self.note(f"{damaged}")
         self.world.seen["destroyed"] += 1
         self.die()
@@ -252,8 +252,7 @@ class SimRepository(SimProcess):
                 self.accuse("false-trace", f"{self.short} traced {row}, which it has not written down")
 
     def _is_noted(self, row: Trace) -> bool:
-        noted = self.shelf.noted.get(row.subscriber, Numbers())[row.source_id, row.life]
-        return all(noted.covers(*span) for span in trace_checker.spans_of(row))
+        return self.shelf.has_noted(row.subscriber, (row.source_id, row.life), trace_checker.spans_of(row))
 
     def _tell_traces(self) -> None:
         assert self.repository is not None
@@ -277,6 +276,8 @@ class SimRepository(SimProcess):
                 self.shelf.facts[entry.key] = entry.value
                 self._note_progress(entry.key, entry.value)
                 self.world.history.begin(self.short, entry.key, entry.value)
+            elif isinstance(entry, Fact) and entry.key.startswith(PROGRESS):
+                self.shelf.unsubscribe(entry.key.removeprefix(PROGRESS))
 
     def _check_chosen(self, records: Iterable[Record]) -> None:
         """A storage for a unit keeps no event that nobody there wants."""
@@ -392,7 +393,7 @@ class SimRepository(SimProcess):
     def check_sync(self, name: str, done: Iterable[StreamRanges]) -> None:
         assert self.repository is not None
         subscription = self.repository.registry.subscriptions.get(name)
-        if subscription is not None:
+        if subscription is not None and subscription.incarnation >= self.world.history.pages[name].first_life:
             start = {(publisher, incarnation): number for publisher, incarnation, number in subscription.frontier}
             self.world.history.sync(self.short, name, start, done)
 
@@ -437,7 +438,7 @@ class SimRepository(SimProcess):
             self._horizon = record.line.end
 
     def _required(self, repository: TopicRepository) -> int:
-        """How many repositories must have an event: as the owner wishes, but for those that are silent."""
+        """How many repositories must have an event: as the owner wants, but for those that are silent."""
         since = self.clock - self.settings.degrade
         mates = [peer for peer in repository.gossip.bundle.peers.values() if peer.unit == self.settings.unit]
         return min(repository.registry.terms.copies, 1 + sum(peer.heard > since and not peer.leaving for peer in mates))

@@ -12,9 +12,9 @@ from stentor.protocols.delivery.endpoint_api import (
     Acknowledged,
     ConfirmDurable,
     DurabilityAwaited,
-    Forbid,
     Leaving,
     MoreRequested,
+    Refuse,
     Release,
     ReportLoss,
     ReportSteering,
@@ -45,6 +45,7 @@ _NO_ROOM = 1024  # bytes of that room: a few events
 _FAREWELL = -1  # the token under which it waits for its end
 _KEEPS = 0.2  # of later lives name no filter, and get back the one that is registered
 _LATE = 0.2  # of lives ask for events some time after they began, or are over before they do
+_LOOK_AGAIN = 50 * MILLISECOND  # whether its subscription has ended
 
 
 class SimSubscriber(SimProcess):
@@ -63,8 +64,8 @@ class SimSubscriber(SimProcess):
         self.page = world.history.pages.setdefault(name, SubscriberHistory(name, self.name, since))
         self.run = ApplicationRun()  # this life of its application
         self.is_fenced = False  # it has heard that another one holds its name
-        self.slowness = slowness  # nanoseconds that its application needs for a portion, at most
-        self.told = 0  # a portion that is not acknowledged yet
+        self.slowness = slowness  # nanoseconds that its application needs for a released batch, at most
+        self.told = 0  # a released batch that is not acknowledged yet
         self.is_leaving = False  # its application has ended, and waits until that is written down
         self._incarnation = Incarnation(0)
         self._position = 0  # of the last event that its application was handed
@@ -76,7 +77,7 @@ class SimSubscriber(SimProcess):
             ReportSteering: self._attach,
             ReportTrouble: lambda _: None,
             ReportLoss: self._lose,
-            Forbid: self._forbid,
+            Refuse: self._refuse,
         }
 
     @property
@@ -96,6 +97,7 @@ class SimSubscriber(SimProcess):
         self.where = Filter(where) if where else None
         keeps = page.confirmed and self.world.random.random() < _KEEPS
         self._incarnation = incarnation = self.world.begin_life(self.name)
+        page.first_life = page.first_life or incarnation
         settings = _SETTINGS
         if self.world.random.random() < _CRAMPED:
             settings = msgspec.structs.replace(_SETTINGS, buffer=_NO_ROOM)
@@ -147,6 +149,17 @@ class SimSubscriber(SimProcess):
         """Its application wants nothing any more; from now on it has no right to anything."""
         self.page.ended = self.is_leaving = True
         self.handle(Leaving(_FAREWELL, self._position, unsubscribes=True))
+
+    def subscribe_again(self) -> None:
+        """Begin with another registration of its name once the former one has ended: what that got does not count."""
+        if self.page.unsubscribed_at is None:
+            if self.alive:
+                self.world.after(_LOOK_AGAIN, self.subscribe_again)
+            return
+        self.world.seen["subscribed-again"] += 1
+        self.page = self.world.history.pages[self.short] = SubscriberHistory(self.short, self.name, self.page.since)
+        self.crash("has nothing to do")  # a host may run a process that had ended for good
+        self.start()
 
     def _release(self, release: Release) -> None:
         random, history = self.world.random, self.world.history
@@ -201,15 +214,15 @@ class SimSubscriber(SimProcess):
                 self.world.history.unsubscribe(self.page)
             self.crash("ends in good order")
 
-    def _forbid(self, forbid: Forbid) -> None:
+    def _refuse(self, refuse: Refuse) -> None:
         self.world.seen["forbidden"] += 1
-        if forbid.code is Refusal.FENCED and not self.world.is_newest(self.name, self._incarnation):
+        if refuse.code is Refusal.FENCED and not self.world.is_newest(self.name, self._incarnation):
             self.world.seen["fenced"] += 1
             self.is_fenced = True
             return
-        if any(why in forbid.reason for why in ("cannot translate", "is no repository of", "is none yet")):
+        if any(why in refuse.reason for why in ("cannot translate", "is no repository of", "is none yet")):
             self.world.seen["untranslated"] += 1
         elif not self.revoked:
-            self.accuse("refused", f"{self.short}: {forbid.reason}")
-        self.note(f"forbidden: {forbid.reason}")
+            self.accuse("refused", f"{self.short}: {refuse.reason}")
+        self.note(f"forbidden: {refuse.reason}")
         self.page.ended = True

@@ -36,7 +36,7 @@ class FabricWorld(World):
 
 
 class _NoOffice(LetterNetwork):
-    """Carries nothing: what actors send leaves their nodes as bytes. It can be overheard nevertheless."""
+    """Carries nothing: what processes send leaves their nodes as bytes. It can be overheard nevertheless."""
 
     def post(self, sender: Addressee, post: SendLetter) -> None:
         self.overhear(sender, post)

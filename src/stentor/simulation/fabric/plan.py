@@ -6,7 +6,7 @@ import msgspec
 
 from stentor.machine import MILLISECOND, SECOND
 from stentor.simulation.delivery.plan import (
-    Plan,
+    DeliveryPlan,
     draw_brief_lives,
     draw_plan,
     draw_returns,
@@ -37,7 +37,7 @@ NODES: dict[str, tuple[int, ...]] = {
 }
 
 
-def draw_fabric(seed: int) -> Plan:
+def draw_fabric(seed: int) -> DeliveryPlan:
     """Links take longer to be found broken than letters to be sent again, so troubles last longer than in delivery."""
     random = Random(f"{seed}/fabric")
     duration = random.choice((1, 2, 3)) * SECOND

@@ -6,7 +6,7 @@ from stentor.machine import LinkOpened, Received
 from stentor.model.ids import LinkId
 
 if TYPE_CHECKING:
-    from stentor.simulation.links.network import Network, Port
+    from stentor.simulation.links.network import NetworkHost, SimNetwork
 
 
 class DatagramEnd:
@@ -14,7 +14,7 @@ class DatagramEnd:
 
     __slots__ = ("_accepted", "_address", "_network", "_peer", "closed", "host", "id")
 
-    def __init__(self, network: "Network", host: "Port", link: LinkId, address: str) -> None:
+    def __init__(self, network: "SimNetwork", host: "NetworkHost", link: LinkId, address: str) -> None:
         self._network = network
         self.host = host
         self.id = link
@@ -24,7 +24,7 @@ class DatagramEnd:
         self.closed = False
 
     @classmethod
-    def dialled(cls, network: "Network", host: "Port", link: LinkId, address: str) -> "DatagramEnd":
+    def dialled(cls, network: "SimNetwork", host: "NetworkHost", link: LinkId, address: str) -> "DatagramEnd":
         """There is no handshake: the near side is open at once, whether anybody is there or not."""
         end = cls(network, host, link, address)
         network.schedule.after(0, end._open)
@@ -65,7 +65,7 @@ class DatagramEnd:
         if peer is not None and not peer.closed:
             target.handle(Received(peer.id, data))
 
-    def _introduce(self, target: "Port") -> "DatagramEnd":
+    def _introduce(self, target: "NetworkHost") -> "DatagramEnd":
         peer = DatagramEnd(self._network, target, target.new_link(), self.host.name)
         peer._peer, peer._accepted = self, True
         self._peer = peer

@@ -34,7 +34,7 @@ class Endpoint(Protocol):
         ...
 
 
-class Port(Protocol):
+class NetworkHost(Protocol):
     """A host, as the network sees it."""
 
     name: str
@@ -53,7 +53,7 @@ class Port(Protocol):
         ...
 
 
-class Network:
+class SimNetwork:
     """All hosts and the links between them; every random choice comes from one stream of numbers."""
 
     def __init__(self, schedule: Schedule, random: Random, faults: Faults) -> None:
@@ -61,12 +61,12 @@ class Network:
         self.random = random
         self.faults = faults
         self.sky = PipeFaults(random, faults.weather)
-        self.hosts: dict[str, Port] = {}
+        self.hosts: dict[str, NetworkHost] = {}
         self.links: list[StreamLink] = []  # those that at least one side believes in
         self._blocked: Counter[tuple[str, str]] = Counter()
         self.most_in_flight = 0
 
-    def dial(self, host: Port, link: LinkId, address: str) -> Endpoint:
+    def dial(self, host: NetworkHost, link: LinkId, address: str) -> Endpoint:
         """Begin to open a link; LinkOpened or LinkLost follows."""
         if address.startswith(DATAGRAM):
             return DatagramEnd.dialled(self, host, link, address.removeprefix(DATAGRAM))
@@ -116,7 +116,7 @@ class Network:
             self.links.remove(link)
 
     def _knock(self, end: StreamEnd, address: str) -> None:
-        """The wish for a link arrives at the other side, if it can."""
+        """A request for a link arrives at the other side, if it can."""
         if end.closed:
             return
         target = self.hosts.get(address)

@@ -7,7 +7,7 @@ from stentor.model.ids import LinkId
 from stentor.simulation.links.pipe import Pipe
 
 if TYPE_CHECKING:
-    from stentor.simulation.links.network import Network, Port
+    from stentor.simulation.links.network import NetworkHost, SimNetwork
 
 
 class StreamEnd:
@@ -15,7 +15,7 @@ class StreamEnd:
 
     __slots__ = ("_doomed", "_network", "closed", "host", "id", "link", "out")
 
-    def __init__(self, network: "Network", host: "Port", link: LinkId) -> None:
+    def __init__(self, network: "SimNetwork", host: "NetworkHost", link: LinkId) -> None:
         self._network = network
         self.host = host
         self.id = link
@@ -114,7 +114,7 @@ class StreamLink:
 
     __slots__ = ("_network", "ends", "mute", "severed")
 
-    def __init__(self, network: "Network", near: StreamEnd, far: StreamEnd) -> None:
+    def __init__(self, network: "SimNetwork", near: StreamEnd, far: StreamEnd) -> None:
         self._network = network
         self.ends = (near, far)
         self.severed = False

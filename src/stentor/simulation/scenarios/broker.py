@@ -15,8 +15,8 @@ from stentor.model.scope import ScopePath
 from stentor.nodes.broker.broker import Broker
 from stentor.nodes.client import Settings
 from stentor.simulation.checkers.delivery_oracle import DeliveryOracle, Published
-from stentor.simulation.clients.application import LARGEST_BURST, Application
-from stentor.simulation.clients.client_history import Sessions
+from stentor.simulation.clients.application import LARGEST_BURST, SimApplication
+from stentor.simulation.clients.client_history import ActivePeriods
 from stentor.simulation.disk import SOUND_DISK, DiskFaults
 from stentor.simulation.fault_injector import FaultInjector
 from stentor.simulation.faults import DAMAGES, Faults, LinkFaults
@@ -74,7 +74,7 @@ class _Stage:
         self.end = self.trouble + _END
         self.oracle = DeliveryOracle(world.anomalies)
         self.fault_injector = FaultInjector(world)
-        self.applications: list[Application] = []
+        self.applications: list[SimApplication] = []
         self.most_queued = 0
         self._incarnations: Counter[str] = Counter()
         world.add(BROKER, lambda: Broker(ScopePath.parse("simulated/b1"), _LIMITS))
@@ -103,7 +103,7 @@ class _Stage:
             return self._incarnations[name]
 
         rest = self.trouble + 4 * SECOND
-        application = Application(self.world, host, settings, self.oracle, new_incarnation, rest)
+        application = SimApplication(self.world, host, settings, self.oracle, new_incarnation, rest)
         self.applications.append(application)
         self.world.add(host, application.factory, application)
 
@@ -132,7 +132,7 @@ class _Stage:
             application.close_books()
         self._check_deliveries()
 
-    def active(self) -> list[Application]:
+    def active(self) -> list[SimApplication]:
         return [application for application in self.applications if application.life.active]
 
     def anomaly(self, kind: str, detail: str) -> None:
@@ -187,7 +187,7 @@ class _Stage:
                     told = f"was told of {wish.missed} missed"
                     self.anomaly("poll-skip", f"{wish.reader.name} never got {_name(lost)}, {told}")
 
-    def _covered(self, sessions: Sessions, event: Published) -> bool:
+    def _covered(self, sessions: ActivePeriods, event: Published) -> bool:
         """Whether it was published in one of them, and the one went on long enough."""
         return sessions.cover(event.time, min(event.time + _GRACE, self.end))
 

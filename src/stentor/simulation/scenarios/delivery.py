@@ -9,9 +9,10 @@ from stentor.simulation.delivery.fault_script import FaultScript
 from stentor.simulation.delivery.letter_network import CALM, LetterNetwork
 from stentor.simulation.delivery.participants import Participants
 from stentor.simulation.delivery.plan import (
-    Plan,
+    DeliveryPlan,
     draw_ages,
     draw_brief_lives,
+    draw_departures,
     draw_former,
     draw_lives,
     draw_mail,
@@ -55,7 +56,8 @@ class _Play:
         plan = draw_rot(Random(f"{seed}/rot"), plan)
         plan = draw_former(Random(f"{seed}/former"), plan)
         plan = draw_ages(Random(f"{seed}/ages"), plan)
-        self.plan: Plan = draw_mail(Random(f"{seed}/mail"), plan)
+        plan = draw_departures(Random(f"{seed}/departures"), plan)
+        self.plan: DeliveryPlan = draw_mail(Random(f"{seed}/mail"), plan)
         self.world.history.calm = self.plan.visits
         self.participants = Participants(self.world, self.plan, seed)
         self.fault_script = FaultScript(self.participants)

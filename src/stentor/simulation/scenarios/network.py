@@ -20,7 +20,7 @@ from stentor.simulation.checkers.delivery_oracle import DeliveryOracle, Publishe
 from stentor.simulation.checkers.network_oracle import BrokerView, NetworkOracle
 from stentor.simulation.checkers.recording_relay import RecordingRelay
 from stentor.simulation.checkers.settlement_checker import SettlementChecker
-from stentor.simulation.clients.application import Application
+from stentor.simulation.clients.application import SimApplication
 from stentor.simulation.clients.workload import TOPICS, draw_attributes
 from stentor.simulation.fault_injector import FaultInjector
 from stentor.simulation.faults import DAMAGES, Faults, LinkFaults
@@ -34,7 +34,7 @@ _CALM = 11 * SECOND  # after the last fault, whatever it left behind is found ou
 _SETTLED = _CALM + 1 * SECOND
 _KNOWN = 3 * SECOND  # in peace every broker answers at once; then what was published has time to arrive
 _END = _SETTLED + _KNOWN + 1 * SECOND
-_LOOKS, _PAUSE = 20, SECOND // 10  # costs follow the weather, so that news may be under way when we look
+_LOOKS, _PAUSE = 20, SECOND // 10  # costs follow the faults of links, so that news may be under way when we look
 _ALARMS = ("info: link lost", "warning: peer refused", "warning: link refused")  # not to be heard in peace
 _SMALL = 16  # brokers
 _SAMPLES = 5  # events that are held against all profiles
@@ -80,7 +80,7 @@ class _Stage:
         self.trouble = world.faults.until
         self.oracle = DeliveryOracle(world.anomalies)
         self.fault_injector = FaultInjector(world)
-        self.applications: list[Application] = []
+        self.applications: list[SimApplication] = []
         struck = self.fault_injector.struck
         self.settlement = SettlementChecker(world, self.oracle, self.brokers, self.applications, struck)
         self.topology = Topology(random, random.randint(1, 4), size)
@@ -135,7 +135,7 @@ class _Stage:
 
         homes = tuple(brokers) if self.random.random() < 0.5 else ()
         rest = self.trouble + 2 * SECOND
-        application = Application(self.world, name, settings, self.oracle, new_incarnation, rest, homes)
+        application = SimApplication(self.world, name, settings, self.oracle, new_incarnation, rest, homes)
         application.on_settled = self.settlement.settled
         self.applications.append(application)
         self.world.add(name, application.factory, application)

@@ -30,7 +30,7 @@ class _Endless(Exception):
 
 
 class _Play:
-    """The mesh, and what befalls it."""
+    """The overlay world, and what happens to it."""
 
     def __init__(self, seed: int, keep_trace: bool) -> None:
         self.random = random = Random(f"{seed}/{SCENARIO.name}")

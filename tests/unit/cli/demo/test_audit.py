@@ -2,7 +2,7 @@
 
 import pytest
 
-from stentor.cli.demo.audit import Publication, Verdict, Wants, judge
+from stentor.cli.demo.audit import Publication, SubscriberVerdict, Wants, judge
 from stentor.cli.demo.evidence import Began, Done, Fact, Got, Kept, Sent
 
 LIFE = 100
@@ -13,7 +13,7 @@ def got(*numbers: int, redelivered: bool = False, life: int = LIFE) -> list[Fact
     return [Got(life, number, number + 10, redelivered, True) for number in numbers]
 
 
-def verdict(*facts: Fact, others: list[Fact] | None = None, sent: list[Fact] = SENT) -> Verdict:
+def verdict(*facts: Fact, others: list[Fact] | None = None, sent: list[Fact] = SENT) -> SubscriberVerdict:
     readers: list[tuple[Wants, list[Fact]]] = [(lambda row: row % 2 == 1, [Began(0), *facts])]
     if others is not None:
         readers.append((lambda _: True, [Began(0), *others]))

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from tests.unit.nodes.conftest import Peer, Stage
 
 from stentor.model.access import Grant, Membership, SharedFact, TopicTerms
-from stentor.model.access_report import AccessView
 from stentor.model.errors import Refusal
 from stentor.model.ids import SubscriptionId, topic_id
 from stentor.model.messages import (
@@ -27,8 +26,10 @@ from stentor.model.messages import (
 )
 from stentor.model.request_topic import request_topic, requests_pattern
 from stentor.model.topic import matches
-from stentor.nodes.broker.access import subject_of
+from stentor.model.view import AccessView
+from stentor.nodes.broker.access.access_control import subject_of
 from stentor.policies.access import AccessRule, AccessSettings
+from stentor.policies.scope_policies import ScopePolicies
 
 QUOTES = AccessRule(principals=("alice", "bob"), topics=("quotes/#",), publish=True, subscribe=True)
 EVERYTHING = AccessRule(principals=("alice", "bob"), topics=("#",), publish=True, subscribe=True)
@@ -157,8 +158,9 @@ def test_who_was_granted_nothing_publishes_nothing_is_told_once_and_the_link_goe
 def test_a_refused_flow_is_not_sent_to_other_brokers_even_if_all_is(monkeypatch: pytest.MonkeyPatch) -> None:
     stage = Guarded(QUOTES)
     relay, sent = stage.broker.network.relay, []
-    monkeypatch.setattr(relay, "_selective", False)  # as with flooding
-    monkeypatch.setattr(relay, "_hops", [None])
+    flooding = ScopePolicies(("campus", ""), {"": "flooding"})
+    monkeypatch.setattr(stage.broker._forwarder.table, "_policies", flooding)
+    monkeypatch.setattr(relay._plans, "hops", [None])
     monkeypatch.setattr(relay, "_route_run", lambda *about: sent.append(about))
     publish(stage.user("mallory"), "quotes/x")
     assert sent == []

@@ -49,9 +49,9 @@ from stentor.model.messages import (
 from stentor.model.scope import ScopePath
 from stentor.model.status import NodeStatus
 from stentor.nodes.broker.broker import Broker
+from stentor.nodes.broker.deferred_work import DeferredWorkDue
+from stentor.nodes.broker.heartbeats import BrokerTick
 from stentor.nodes.broker.link_session import HelloTimeout
-from stentor.nodes.broker.link_sessions import BrokerTick
-from stentor.nodes.broker.turns import DeferredWorkDue
 from stentor.nodes.client_api import Disconnect
 from stentor.wire import frame
 from stentor.wire.block import Block
