@@ -78,7 +78,7 @@ def perform(folder: Path, seed: int, kills: int) -> None:
 
 @pytest.mark.req("RD-13", "RD-14", "RD-15", "RD-19", "GE-14")
 def test_everyone_is_killed_again_and_again(tmp_path: Path) -> None:
-    perform(tmp_path, seed=1, kills=30)
+    perform(tmp_path, seed=1, kills=12)
 
 
 @pytest.mark.slow

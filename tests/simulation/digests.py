@@ -18,7 +18,7 @@ SEEDS = {  # how many, and how many at a time: a sample of which `make soak` has
     "fabric": (100, 10),
     "fuzz": (60, 20),  # each has some 250 messages
     "log": (200, 100),
-    "network": (130, 13),
+    "network": (100, 10),
     "overlay": (200, 40),
 }
 CHUNKS = [(name, first, step) for name, (count, step) in SEEDS.items() for first in range(0, count, step)]

@@ -15,7 +15,7 @@ class Forwarding(Protocol):
     selective: bool  # nobody gets what nobody wants: without any demand there is nothing to ask
 
     def destinations(self, wanted: Callable[[], Chosen], members: int, /) -> Chosen:
-        """Who shall have the events: `wanted` matches them with the members' profiles, `members` can be reached."""
+        """Return who shall have the events: `wanted` matches them with profiles, `members` can be reached."""
         ...
 
 

@@ -19,7 +19,7 @@ MOST_COST = 1_000_000
 
 
 class AdminRequests:
-    """The orders of one broker: those under way, and on its disk those that a next start must know."""
+    """What operators asked of one broker: requests under way, and on its disk those that the next start must know."""
 
     def __init__(self, network: BrokerNetwork, redirection: Redirection, step: Step) -> None:
         self._network = network
@@ -66,12 +66,12 @@ class AdminRequests:
         return link, AdminReceipt(request.token), self._do(request)
 
     def fail(self, token: int, reason: str) -> tuple[LinkId, AdminReceipt]:
-        """It would not be remembered, so it is not done."""
+        """It would not be remembered, so it is not done. Return who is to be told."""
         link, request = self._pending.pop(token)
         return link, AdminReceipt(request.token, Refusal.BUSY, f"cannot write that down: {reason}")
 
     def _refusal(self, order: AdminRequest) -> str:
-        """Why an order cannot be carried out; "" if it can."""
+        """Return why an order cannot be carried out; "" if it can."""
         name, network = order.name, self._network
         match order.task:
             case AdminTask.ADD_LINK:
@@ -124,7 +124,7 @@ class AdminRequests:
         return None
 
     def _dialled(self, order: AdminRequest) -> OutgoingLink | None:
-        """The link that an order is about, if it is opened here; whoever never answered is known by its address."""
+        """Return the link that an order is about, if it is opened here; who never answered is known by its address."""
         if order.task not in (AdminTask.REMOVE_LINK, AdminTask.SET_COST):
             return None
         for each in self._network.outgoing.links.values():

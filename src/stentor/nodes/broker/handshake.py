@@ -29,7 +29,7 @@ class Replaced(NamedTuple):
 
 
 class Handshake:
-    """Hello and welcome, said and heard."""
+    """Says and hears hello and welcome."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class Handshake:
         self._step = step
 
     def challenge(self, session: LinkSession, message: ChallengeRequest | Challenge) -> None:
-        """Somebody wants to prove the fabric's token, or the broker that we dialled wants us to."""
+        """Answer somebody who wants to prove the fabric's token, or the broker that wants us to prove it."""
         connection, greeting = session.connection, session.greeting
         if connection.greeted or session.dialled == isinstance(message, ChallengeRequest):
             raise FrameError(Refusal.PROTOCOL, "a challenge after a hello, or by the wrong side")
@@ -64,7 +64,7 @@ class Handshake:
             connection.outbox.post(greeting.answer(message))
 
     def greet(self, session: LinkSession, hello: Hello) -> Replaced | None:
-        """Somebody says who they are."""
+        """Greet somebody who says who they are; return the link whose place it takes."""
         connection = session.connection
         if connection.greeted or session.dialled:
             raise FrameError(Refusal.PROTOCOL, "hello was said before, or by whoever was dialled")
@@ -127,7 +127,7 @@ class Handshake:
         self._step.emit(StopTimer(HelloTimeout(connection.link)))
 
     def welcomed(self, session: LinkSession, welcome: Welcome) -> Replaced | None:
-        """The broker that we dialled takes us."""
+        """Join the broker that we dialled, which takes us; return the link whose place it takes."""
         connection, greeting = session.connection, session.greeting
         if connection.greeted or greeting is None:
             raise FrameError(Refusal.PROTOCOL, "a Welcome without a hello")

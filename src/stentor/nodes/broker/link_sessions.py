@@ -71,7 +71,7 @@ class LinkSessions:
         return len(self.links) - len(self._network.peers)
 
     def admit(self, happened: LinkOpened, *, is_ready: bool) -> None:
-        """Somebody is at a new link; they have to say who they are before long."""
+        """Open the session of a new link; whoever is there has to say who it is before long."""
         limits, link, now = self._limits, happened.link, self._step.now
         outbox = Outbox(link, limits.queue, self._forwarder.unflushed)
         connection = Connection(link, now, limits.window, limits.queue, limits.heartbeat, outbox)
@@ -102,7 +102,7 @@ class LinkSessions:
             session.connection.outbox.post(message)
 
     def refuse(self, session: LinkSession, code: Refusal, reason: str) -> None:
-        """The last word to a peer; everyone else goes on undisturbed."""
+        """Send a peer away with a last word; everyone else goes on undisturbed."""
         connection = session.connection
         self._counters.refused[code] += 1
         connection.outbox.post(Rejection(code, reason))
@@ -137,7 +137,7 @@ class LinkSessions:
         self.refuse(session, Refusal.PROTOCOL, "this node could not handle what you sent")
 
     def forget(self, session: LinkSession, reason: str = "") -> None:
-        """A link is gone: nothing of it is left anywhere."""
+        """Forget a link that is gone: nothing of it is left anywhere."""
         connection = session.connection
         outbox = connection.outbox
         del self.links[connection.link]

@@ -76,7 +76,7 @@ class Connection:
         self.window = self._granted = min(self.window, window)
 
     def feed(self, now: int, data: bytes) -> bytes | None:
-        """Count a chunk in; what can be looked at, beginning at a frame, or None if there is nothing yet."""
+        """Count a chunk in. Return what can be looked at, beginning at a frame; None if there is nothing yet."""
         self.received += len(data)
         missing = len(PREAMBLE) - len(self._greeting)
         if missing:
@@ -91,7 +91,7 @@ class Connection:
         return chunk
 
     def check_position(self, claimed: int, rest: int) -> None:
-        """A heartbeat that ended `rest` bytes before the end of what was received claims a position."""
+        """Check the position that a heartbeat claims, which ended `rest` bytes before the end of what was received."""
         if claimed != self.received - rest:
             raise FrameError(
                 Refusal.CORRUPT,
@@ -99,7 +99,7 @@ class Connection:
             )
 
     def take_events(self, size: int) -> bool:
-        """Bytes of events were consumed: grant more when a good part of the window is used up, and tell so."""
+        """Bytes of events were consumed: grant more when a good part of the window is used up; return whether it is."""
         self.taken += size
         if self.taken + self.window - self._granted < self.window >> 2:
             return False
@@ -119,7 +119,7 @@ class Connection:
         self.outbox.fresh.append((frame, events, {}, {}))
 
     def silent(self, now: int) -> bool:
-        """Whether the peer has said nothing for so long that it must be gone."""
+        """Return whether the peer has said nothing for so long that it must be gone."""
         return now - self.heard > SILENCE * self.heartbeat
 
     def beat(self, now: int) -> bool:

@@ -55,7 +55,7 @@ class Forwarder(Generic[D]):
         self._definers: Counter[SchemaId] = Counter()  # peers that told us the meaning of a schema's number
 
     def forward(self, data: bytes, runs: list[tuple[Route[D], int, int, int]]) -> int:
-        """Hand each run to everyone on its route; returns how many events there were."""
+        """Hand each run to everyone on its route; return how many events there were."""
         total = 0
         small = len(data) >> 2
         routes: dict[Route[D], None] = {}
@@ -207,7 +207,7 @@ class Forwarder(Generic[D]):
             self.tidy(_AT_ONCE)
 
     def tidy(self, most: int) -> bool:
-        """Forget about so many flows, topics and schemas of peers that are gone; whether any are left."""
+        """Forget about so many flows, topics and schemas of peers that are gone; return whether any are left."""
         while self.leaving and most > 0:
             most -= 1 + self._forget(self.leaving[0], most)
             if self.leaving[0].is_empty:

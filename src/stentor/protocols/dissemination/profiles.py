@@ -145,7 +145,7 @@ class Profiles:
             self._reconcile(level)  # another speaks for our unit, too: the last word is not its
 
     def _assemble(self, name: str, change: ProfileChange) -> ProfileChange | None:
-        """A profile that came in parts is applied when it is there as a whole."""
+        """Return a profile that came in parts once it is there as a whole."""
         key = (name, change.unit)
         parts = self._parts.pop(key, [])
         if parts and parts[0].stamp != change.stamp:
@@ -164,7 +164,7 @@ class Profiles:
             del self._parts[key]
 
     def _restate(self, level: int) -> None:
-        """Say all of a profile of ours anew, after a stamp that is newer than ours."""
+        """Tell all of a profile of ours again, after a stamp that is newer than ours."""
         unit = self.context.units[level]
         profile = self._standing(level, unit)
         profile.stamp = self._after(profile.stamp)
@@ -209,7 +209,7 @@ class Profiles:
         return profile
 
     def _apply(self, level: int, change: ProfileChange) -> None:
-        """A member wants more or less than before."""
+        """Let a member want more or less than before."""
         profile = self._standing(level, change.unit)
         added: Iterable[ProfileEntry] = [want for want in change.added if want not in profile.wants]
         removed: Iterable[ProfileEntry] = [want for want in change.removed if want in profile.wants]
@@ -264,7 +264,7 @@ class Profiles:
     # ---- when the graph has changed
 
     def renumber(self, level: int, numbers: dict[str, int]) -> None:
-        """The bits of a scope's members; our own unit has none, since what is inside it is matched anyway."""
+        """Give the members of a scope their bits; our own unit has none, since what is inside it is matched anyway."""
         self._numbers[level] = numbers
         for unit, profile in self.members[level].items():
             number = numbers.get(unit)
@@ -278,13 +278,13 @@ class Profiles:
             profile.number = number
 
     def forget(self, level: int, unit: str) -> None:
-        """A unit is no member any more: nobody counts it, and it has no number. If it comes back, it tells all anew."""
+        """Forget a unit that is no member any longer: it has no number. If it comes back, it tells everything again."""
         profile = self.members[level].get(unit)
         if profile is not None and profile.number is None:
             del self.members[level][unit]
 
     def sum_up(self, level: int, members: set[str] | None) -> None:
-        """The unit of ours at this level consists of these members, one level below; None if we do not speak for it."""
+        """Sum up our unit of a level, which has these members of the level below; None if we do not speak for it."""
         counted = self._counted[level]
         if members is None:
             self._summaries[level] = None
@@ -307,7 +307,7 @@ class Profiles:
         self._reconcile(level)
 
     def _reconcile(self, level: int) -> None:
-        """Whatever was told of our unit before, by us or by another speaker: what is to be told is the difference."""
+        """Tell how our unit differs from what was last told of it, by us or by another speaker."""
         told = self._standing(level, self.context.units[level]).wants
         summary = self._summary(level)
         wanted = dict.fromkeys(summary)
@@ -324,7 +324,7 @@ class Profiles:
         return bool(self._parts) or any(self._news.values())
 
     def summed_up(self, level: int) -> set[str] | None:
-        """The members that the unit of ours at this level consists of, if we speak for it."""
+        """Return the members that our unit of a level consists of, if we speak for it."""
         return None if self._summaries[level] is None else self._counted[level]
 
 

@@ -100,7 +100,7 @@ class Relay(Generic[D]):
     # ---- parcels
 
     def receive(self, hop: NextHop[D], flows: FlowTable[D], data: bytes, at: int, largest: int) -> int:
-        """Take in a parcel that begins here; returns how many events came for us or ours."""
+        """Take in a parcel that begins here; return how many events came for us or ours."""
         length, _, _, bits, _, events, hops, contents, matchings = HEADER.unpack_from(data, at)
         first = at + HEADER_SIZE + 8 * bits.bit_count()
         plan = self._plans.by_label.get(addressed(data, at, first) + hop.key)
@@ -134,7 +134,7 @@ class Relay(Generic[D]):
     def _receive_mixed(
         self, hop: NextHop[D], flows: FlowTable[D], data: bytes, parcel: Parcel, journey: ParcelHistory, largest: int
     ) -> int:
-        """A parcel whose events are for different members."""
+        """Take in a parcel whose events are for different members."""
         assert parcel.arrays is not None
         inner = data[parcel.start : parcel.end]
         runs = self._runs(flows, inner, parcel.events, largest)
@@ -159,7 +159,7 @@ class Relay(Generic[D]):
     def _runs(
         self, flows: FlowTable[D], inner: bytes, count: int, largest: int
     ) -> list[tuple[Route[D], int, int, int]]:
-        """The event frames of a parcel, by route."""
+        """Return the event frames of a parcel as runs, by route."""
         runs, position = split(inner, 0, flows.routes)
         while position < len(inner):
             kind, length = measure(inner, position, largest)
@@ -173,7 +173,7 @@ class Relay(Generic[D]):
         return runs
 
     def _deliver_locally(self, inner: bytes, runs: list[tuple[Route[D], int, int, int]], matchings: int) -> int:
-        """Events for our own clients, as far as these want them."""
+        """Hand events to our own clients, as far as these want them; return how many came."""
         self.most_matchings = max(self.most_matchings, matchings + 1)
         count = self._forwarder.forward(inner, runs)
         self.entered += count
@@ -244,7 +244,7 @@ class Relay(Generic[D]):
         return journey._replace(matchings=bytes([before + 1]) * below + journey.matchings[below:])
 
     def choose(self, route: Route[D], level: int, batch: Batch | None) -> Chosen:
-        """Which members of a level shall have the events; without filters there is no need to look at a batch."""
+        """Return which members of a level shall have the events; without filters no batch is looked at."""
         members = self._plans.states[level].members
         return route.forwarding[level].destinations(lambda: wanted(route, level, batch), members)
 
@@ -341,7 +341,7 @@ class Relay(Generic[D]):
 
 
 def wanted(route: Route[D], level: int, batch: Batch | None) -> Chosen:
-    """Which members of a level want the events."""
+    """Return which members of a level want the events."""
     found: Chosen = reduce(or_, [interests.whole[level] for interests in route.demands], 0)
     if batch is not None:
         for interests in route.demands:
@@ -358,7 +358,7 @@ def _spread(mask: Chosen, count: int) -> NDArray[np.uint64]:
 
 
 def _pieces(data: bytes, start: int, end: int) -> Iterator[tuple[int, int, int]]:
-    """Parts of a run, cut between frames, and how many events are in each."""
+    """Yield the parts of a run, cut between frames, and how many events are in each."""
     first, count = start, 0
     for position, length, events in frames_of(data, start, end):
         if position > first and position + length - first > SOFT_PARCEL:

@@ -176,12 +176,15 @@ class Settlement:
         self._asking, self._queued = self._queued, []
         self._number += 1
         self._mark = f"{MARKS}{self.boot}/{self._number}/{self._context.name}"
-        self._receipts, self._beats = {}, 0
+        self._receipts = {}
+        self._beats = 0
         self._profiles.subscribe(self._mark, None)
 
     def _remove_mark(self) -> None:
         self._profiles.unsubscribe(self._mark, None)
-        self._mark, self._asking, self._receipts = "", [], {}
+        self._mark = ""
+        self._asking = []
+        self._receipts = {}
 
     def _take_roll(self) -> tuple[int, list[str]]:
         """Return how many brokers know our mark, and who does not: named as a neighbour, by us or by one who does."""

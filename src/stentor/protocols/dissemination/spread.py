@@ -62,7 +62,7 @@ class AccessSpread:
     # ---- what is told
 
     def tell(self, repository: MessagePort, told: AccessFacts) -> bool:
-        """A repository tells facts; returns whether it will get the receipt that it asked for."""
+        """Take facts from a repository; return whether it will get the receipt that it asked for."""
         news = self._learn(told)
         is_confirmed = bool(told.token) and not self._waves.is_full(repository)
         if is_confirmed:
@@ -154,7 +154,7 @@ class AccessSpread:
         self.is_restless = True
 
     def end_step(self) -> None:
-        """The end of a step: write and tell what it brought."""
+        """Write and tell what this step brought."""
         self.is_restless = False
         self._log.begin_write()
         for name, transfer in self._transfers.items():

@@ -53,7 +53,7 @@ class Gateways:
         self._refresh()
 
     def begin(self, boot: int) -> None:
-        """What is said in this life differs from all that was said in former ones, which others may remember."""
+        """Begin a life: what is said in it is newer than what was said in former ones, which others may remember."""
         self._boot = boot
         for level, unit in enumerate(self.context.units):
             known = self.graph.members[level][unit]
@@ -62,7 +62,7 @@ class Gateways:
     # ---- what happens to links
 
     def link_up(self, peer: ScopePath, cost: int, port: MessagePort) -> Neighbour:
-        """The link stands; both ends tell each other what they know."""
+        """A link to a broker stands: remember it, and say so."""
         level, unit = self.context.view(peer)
         neighbour = self.neighbours[str(peer)] = Neighbour(str(peer), level, unit, cost, port)
         self._refresh()
@@ -86,7 +86,7 @@ class Gateways:
             self._refresh()
 
     def is_bridge(self, name: str) -> bool:
-        """Whether what is behind a link cannot be reached without it."""
+        """Return whether what is behind a link cannot be reached without it."""
         unit, vertex, cache = self.neighbours[name].unit, self.context.name, self.graph.cache
         if any(each.unit == unit and each.name != name and not each.suspected for each in self.neighbours.values()):
             return False
@@ -106,7 +106,7 @@ class Gateways:
             self._withdraw(self.graph.members[level][unit])
 
     def _is_alone(self, level: int) -> bool:
-        """Whether there is nobody else in our unit of a level, also nobody whom we cannot reach."""
+        """Return whether nobody else is in our unit of a level, not even somebody whom we cannot reach."""
         return all(len(list(self.graph.present(lower))) == 1 for lower in range(level))
 
     def dismiss(self, unit: str) -> bool:
@@ -157,7 +157,7 @@ class Gateways:
         return fingerprint("presences", repr(sorted(self.inventory(level).items())))
 
     def tick(self) -> None:
-        """Those whom we let speak had their time, and so had members that nobody can reach."""
+        """Speak again for units for which others had their time, and forget members whose lease is over."""
         for unit in [unit for unit, until in self._deferred.items() if until <= self._step.now]:
             del self._deferred[unit]
         self._expire()
@@ -165,7 +165,7 @@ class Gateways:
         self._refresh()
 
     def _expire(self) -> None:
-        """A member that cannot be reached keeps its place for a lease; then whoever speaks for its scope lets it go."""
+        """Forget members that could not be reached for a whole lease, if we speak for their scope."""
         now = self._step.now
         self._missing = {unit: self._missing.get(unit, now) for unit in self.parted}
         for unit, since in self._missing.items():
@@ -176,16 +176,16 @@ class Gateways:
     # ---- speaking
 
     def speaks(self, level: int) -> bool:
-        """Whether this broker speaks for its unit of a level."""
+        """Return whether this broker speaks for its unit of a level."""
         return all(self._first(lower) == self.context.units[lower] for lower in range(level))
 
     def _first(self, level: int) -> str:
-        """The member that speaks for its scope: the smallest that can be reached."""
+        """Return the member that speaks for its scope: the smallest that can be reached."""
         own = self.context.units[level]
         return next((each.unit for each in self.graph.present(level) if self.graph.reaches(each.unit)), own)
 
     def _refresh(self) -> None:
-        """Say anew what has changed of the units that we speak for; lower ones first, the higher sum them up."""
+        """Say what has changed of the units that we speak for; lower ones first, because the higher sum them up."""
         if self._leaving:
             return
         self._speak(0, self._own_gateways(), 1)  # somebody may have dismissed us, or we had a former life
@@ -206,7 +206,7 @@ class Gateways:
             self._take(presence, level, heard_from="")
 
     def _outward(self, level: int, members: list[Presence]) -> tuple[Gateway, ...]:
-        """The gateways that lead from members of our unit of a level out of it."""
+        """Return the gateways that lead from members of our unit of a level out of it."""
         inside = self.context.units[level] + "/"
         found: defaultdict[str, list[Gateway]] = defaultdict(list)
         for presence in members:
@@ -232,14 +232,14 @@ class Gateways:
     # ---- partitions
 
     def _is_silent(self, level: int, members: int) -> bool:
-        """Whether we let another speak for our unit, who knows more of it: it may be in two parts."""
+        """Return whether we let another speak for our unit, who knows more of it: it may be in two parts."""
         unit = self.context.units[level]
         known = self.graph.members[level].get(unit)
         return unit in self._deferred and known is not None and self._beats(known, members)
 
     def _beats(self, presence: Presence, members: int) -> bool:
-        """Whether another has the better right to speak: for more members, or with a smaller name; to say that a unit
-        is gone nobody has any while it is there.
+        """Return whether another has the better right to speak: for more members, or with a smaller name. Nobody has a
+        right to say that a unit is gone while it is there.
         """
         name = self.context.name
         return (
@@ -266,7 +266,7 @@ class Gateways:
 
 
 def _says_the_same(known: Presence, presence: Presence) -> bool:
-    """How many members there are is told with the next news: one more is no news to those outside."""
+    """Return whether a presence tells nothing new; how many members there are is no news to those outside."""
     return known == msgspec.structs.replace(presence, version=known.version, members=known.members)
 
 

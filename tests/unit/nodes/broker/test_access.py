@@ -93,8 +93,21 @@ def publish(peer: Peer, topic: str, first: int = 1, numbers: list[int] | None = 
     return peer.say(peer.events(topic, first, numbers))
 
 
-SECRETS = ["#", "+", "orders", "$to/alice", "$to/#", "$bundle/orders", "$bundle/#", "$stentor/#", "$stentor/trace",
-           "$repositories", "$chorus/r1/1/orders", "$within/north/orders", "$anything/#"]  # fmt: skip
+SECRETS = [
+    "#",
+    "+",
+    "orders",
+    "$to/alice",
+    "$to/#",
+    "$bundle/orders",
+    "$bundle/#",
+    "$stentor/#",
+    "$stentor/trace",
+    "$repositories",
+    "$chorus/r1/1/orders",
+    "$within/north/orders",
+    "$anything/#",
+]
 
 
 @pytest.mark.parametrize("pattern", SECRETS)
@@ -107,8 +120,15 @@ def test_who_was_granted_nothing_reads_nothing_and_the_link_goes_on(pattern: str
     assert receipt.code is DENIED
     assert receipt.reason
     node, shop = stage.node(), stage.user("alice", "publisher:shop:orders")
-    for writer, topic in ((shop, "orders"), (node, "$to/alice"), (node, "$to/mallory:x"), (node, "$stentor/trace"),
-                          (node, "quotes/x"), (mallory, "$bundle/orders"), (node, "$repositories")):  # fmt: skip
+    for writer, topic in (
+        (shop, "orders"),
+        (node, "$to/alice"),
+        (node, "$to/mallory:x"),
+        (node, "$stentor/trace"),
+        (node, "quotes/x"),
+        (mallory, "$bundle/orders"),
+        (node, "$repositories"),
+    ):
         publish(writer, topic, numbers=[1])
     assert mallory.hear() == []
     assert mallory.say(Ping(7)) == [Pong(7)]
@@ -398,11 +418,13 @@ PATTERNS = ("#", "+", "a/#", "orders", "orders/+", "$stentor/#", "a/b")
 acts = st.one_of(
     st.tuples(st.just("subscribe"), st.sampled_from(PRINCIPALS), st.sampled_from(PATTERNS), st.booleans()),
     st.tuples(
-        st.just("charter"), st.sampled_from(TOPICS[:4]), st.sampled_from(PRINCIPALS),
+        st.just("charter"),
+        st.sampled_from(TOPICS[:4]),
+        st.sampled_from(PRINCIPALS),
         st.dictionaries(st.sampled_from(("x", "y")), st.sampled_from([*PRINCIPALS, "", None]), max_size=2),
     ),
     st.tuples(st.just("delete"), st.sampled_from(TOPICS[:4])),
-)  # fmt: skip
+)
 lines = st.builds(
     AccessRule,
     principals=st.sampled_from([("alice",), ("bob", "carol"), ("*",)]),

@@ -22,8 +22,12 @@ CLIENT, OTHER = "client", "other"
 CHAIN = ("a-b", "b-c")
 RING = ("a-b", "b-c", "c-d", "d-a")
 CAMPUS = (
-    "north/l/1-north/l/2", "north/l/2-north/h/1", "north/h/1-south/l/1", "south/l/1-south/l/2", "south/l/2-north/l/1",
-)  # fmt: skip
+    "north/l/1-north/l/2",
+    "north/l/2-north/h/1",
+    "north/h/1-south/l/1",
+    "south/l/1-south/l/2",
+    "south/l/2-north/l/1",
+)
 
 
 class Lab:

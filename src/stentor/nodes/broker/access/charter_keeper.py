@@ -48,7 +48,7 @@ class CharterKeeper:
         self._warned.discard(client)
 
     def _is_member(self, session: LinkSession, told: AccessFacts) -> bool:
-        """Whether a repository manages the topic: as it is known here, or if nobody is known to do so as it says
+        """Return whether a repository manages the topic: as it is known here, or if nobody is known to do so as it says
         itself when it tells of the topic, or as it was before the topic was deleted. Whoever tells nothing new changes
         nothing; who tells of itself that it has heard of a deletion may do so also if there is another topic by now.
         """
