@@ -105,8 +105,8 @@ class TopicSubscriptions:
                 self._units.move(progress, subscription.home)
 
     def note_without_right(self, names: Iterable[str]) -> None:
-        """Note those of these that are registered although they have left, or have no grant any more: whoever registered
-        them had not heard of that.
+        """Note those of these that are registered although they have left, or have no grant any more: whoever
+        registered them had not heard of that.
         """
         self._without_right.update((name, None) for name in names if self._has_no_right(name))
 
