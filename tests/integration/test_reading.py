@@ -117,6 +117,11 @@ def test_what_a_reader_has_not_acknowledged_is_kept_for_it(tmp_path: Path) -> No
             assert start.end.minus(stock.end) == Position()
             await reader.acknowledge("orders", stock.end)
             await until_asked(lambda: lag(registrar, 0))
+            await fill(fabric, 100, 200)
+            stock = await everywhere(reader, 200)
+            async with Reader(fabric, "audit") as another:  # it has read nothing, and ends at once
+                await another.acknowledge("orders", stock.end)
+            await until_asked(lambda: lag(registrar, 0))
 
     async def lag(registrar: Registrar, expected: int) -> bool:
         seen = await registrar.show("orders")

@@ -51,7 +51,8 @@ class FinalChecks:
         ]
 
     def _unfinished(self) -> list[str]:
-        found = [f"{len(self._participants.owner.wishes)} wishes"] if self._participants.owner.wishes else []
+        wishes = sum(len(each.wishes) for each in (self._participants.owner, *self._participants.leavers))
+        found = [f"{wishes} wishes"] if wishes else []
         found += [f"{publisher.short} is not done" for publisher in self._participants.publishers if not publisher.done]
         for subscriber in self._readers():
             if subscriber.subscriber is None or not subscriber.subscriber.steering.steered:

@@ -222,7 +222,7 @@ class SimSubscriber(SimProcess):
             return
         if any(why in refuse.reason for why in ("cannot translate", "is no repository of", "is none yet")):
             self.world.seen["untranslated"] += 1
-        elif not self.revoked:
+        elif not self.revoked and not self.page.ended:
             self.accuse("refused", f"{self.short}: {refuse.reason}")
         self.note(f"forbidden: {refuse.reason}")
         self.page.ended = True

@@ -149,6 +149,6 @@ class WatchedNode(RepositoryNode):
             self._watcher.manages(machine)
         return machine
 
-    def _reply(self, now: int, event: Registration, refused: Refused | None = None, report: bytes = b"") -> None:
+    def _reply(self, event: Registration, refused: Refused | None = None, report: bytes = b"") -> None:
         self._watcher.replied(event.token)
-        super()._reply(now, event, refused, report)
+        super()._reply(event, refused, report)

@@ -70,7 +70,7 @@ class NewSubscriber(msgspec.Struct, frozen=True):
     where: str
 
 
-class StartSearch(msgspec.Struct, frozen=True):
+class StartSearch(msgspec.Struct, frozen=True, kw_only=True):
     """A search for what lies before a place: the first number of each stream that is found from there on."""
 
     then: NewSubscriber | StockRequest

@@ -34,13 +34,13 @@ class StartPositions:
         if epoch is not None:
             self._check(epoch)
             if epoch.repository in ("", self._own):
-                self._search(StartSearch(then, self._tops(), {}, epoch.number))
+                self._search(StartSearch(then=then, tops=self._tops(), seen={}, first=epoch.number))
                 return None
             return self._translate(epoch)
         if kind == "time" and number.lstrip("-").isdigit():
             time = int(number)
             lake_time = time if self._state.settings.lake else 0  # what is forgotten is in the lake
-            self._search(StartSearch(then, self._tops(), {}, 0, time, lake_time))
+            self._search(StartSearch(then=then, tops=self._tops(), seen={}, first=0, time=time, lake_time=lake_time))
             return None
         if kind in ("now", "beginning") and not number:
             return self._log.streams.tops() if kind == "now" else ()
