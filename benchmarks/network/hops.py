@@ -10,11 +10,13 @@ from stentor.model.filter import Filter
 from stentor.model.ids import CatenationNumber, Incarnation, LinkId, PublisherId, topic_id
 from stentor.model.limits import Limits
 from stentor.model.messages import SchemaDefinition, Topic
+from stentor.model.routing_state import RoutingState
 from stentor.model.scope import ScopePath
-from stentor.policies.forwarding import FORWARDING
+from stentor.policies.scope_policies import ScopePolicies
 from stentor.protocols.connection.outbox import Outbox
 from stentor.protocols.dissemination.forwarder import Forwarder
-from stentor.protocols.dissemination.relay import NextHop, Relay
+from stentor.protocols.dissemination.mask_plans import NextHop
+from stentor.protocols.dissemination.relay import Relay
 from stentor.protocols.dissemination.routes import FlowTable
 from stentor.wire import block, parcel
 
@@ -33,15 +35,23 @@ class Bench:
 
     def __init__(self, filters: int) -> None:
         self._dice = Random(1)
-        self._forwarder: Forwarder[Outbox] = Forwarder(Limits())
-        self._boxes = [Outbox(LinkId(number), 1 << 40) for number in range(4)]
         context = Context(ScopePath.parse("a/x/0"))
-        self._relay: Relay[Outbox] = Relay(context, self._forwarder, [FORWARDING["content"]] * context.depth)
+        self._forwarder: Forwarder[Outbox] = Forwarder(Limits(), {}, ScopePolicies(context.scopes))
+        self._boxes = [Outbox(LinkId(number), 1 << 40) for number in range(4)]
+        self._relay: Relay[Outbox] = Relay(context, self._forwarder)
         inside = NextHop("a/x/1", 0, self._boxes[1], None)
         onward = NextHop("a/z/0", 1, self._boxes[2], None)
         everyone = (1 << MEMBERS) - 2
         # of our own level all are behind one neighbour; 2 is another cluster, and so on
-        self._relay.reroute([1, 1, 1], [everyone, 6, 0], [(inside, {0: everyone}), (onward, {1: 4})])
+        interests, scopes = self._forwarder.table.interests, context.scopes
+        states = [
+            RoutingState(
+                scope=scopes[0], interests=interests, own=1, next_hops={inside.name: everyone}, members=everyone
+            ),
+            RoutingState(scope=scopes[1], interests=interests, own=1, next_hops={onward.name: 4}, members=4),
+            RoutingState(scope=scopes[2], interests=interests, own=1),
+        ]
+        self._relay.adopt(states, {hop.name: hop for hop in (inside, onward)})
         self._from = NextHop("a/y/0", 1, self._boxes[3], None)
         self._flows: FlowTable[Outbox] = FlowTable(LinkId(9))
         self._forwarder.define_topic(self._flows, Topic(topic_id(TOPIC), TOPIC))

@@ -317,21 +317,29 @@ class Step:
     done in the order in which they emit it.
     """
 
-    __slots__ = ("_effects", "now")
+    __slots__ = ("_last", "effects", "now")
 
     def __init__(self) -> None:
         self.now = 0  # of the step that runs, or of the last one
-        self._effects: list[Effect] = []  # emitted in this step, in order
+        self.effects: list[Effect] = []  # emitted in this step, in order; for parts there is `emit`
+        self._last: list[Effect] = []  # to follow them, in order
 
     def emit(self, effect: Effect) -> None:
-        self._effects.append(effect)
+        self.effects.append(effect)
 
-    def report(self, level: str, what: str, **details: str | int | float) -> None:
-        self._effects.append(Report(level, what, details))
+    def emit_last(self, effect: Effect) -> None:
+        """Emit behind everything that `emit` takes in this step: what follows from it, such as the next timer."""
+        self._last.append(effect)
+
+    def report(self, level: str, what: str, /, **details: str | int | float) -> None:
+        self.effects.append(Report(level, what, details))
 
     def end(self) -> list[Effect]:
         """Return what was emitted, and begin the next step."""
-        effects, self._effects = self._effects, []
+        effects, self.effects = self.effects, []
+        if self._last:
+            effects += self._last
+            self._last.clear()
         return effects
 
 

@@ -144,14 +144,14 @@ def test_odd_messages_and_letters_disturb_nobody(tmp_path: Path) -> None:
 
 def poison(patch: pytest.MonkeyPatch, error: Exception) -> None:
     """Break a handler: it raises at requests for a topic's beginning."""
-    sound = StoredReadServer._stock_requested
+    sound = StoredReadServer._on_stock_request
 
-    def poisoned(self: StoredReadServer, now: int, sender: int, event: StockRequest) -> None:
+    def poisoned(self: StoredReadServer, sender: int, event: StockRequest) -> None:
         if event.since == "poison":
             raise error
-        sound(self, now, sender, event)
+        sound(self, sender, event)
 
-    patch.setattr(StoredReadServer, "_stock_requested", poisoned)
+    patch.setattr(StoredReadServer, "_on_stock_request", poisoned)
 
 
 def poisoned(name: str) -> bytes:

@@ -25,7 +25,7 @@ def test_a_topic_is_created_at_those_who_are_willing(tmp_path: Path) -> None:
             async with connect(here.url, wait=PATIENCE) as fabric, Registrar(fabric) as registrar:
                 assert set(await registrar.find(["r1", "r2", "r3"])) == {"r1", "r2", "r3"}
                 await registrar.create("first", ["r3"])  # its disk is empty
-                await until(lambda: third.node._managed["first"].machine.size > 0)
+                await until(lambda: third.node._managed["first"].machine.state.size > 0)
                 assert set(await registrar.create("news")) == {"r2"}
                 assert set(await registrar.create("orders/eu")) == {"r1"}
                 with pytest.raises(Refused, match=r"no repository is willing .* r1 accepts orders/# only") as refused:

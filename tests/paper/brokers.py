@@ -3,11 +3,15 @@
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 
-from stentor.machine import SECOND
+from tests.unit.protocols.message_ports import KeepingPort
+
+from stentor.machine import SECOND, Step
 from stentor.model.filter import Filter
 from stentor.model.messages import Message, Presence, ProfileChange
 from stentor.model.scope import ScopePath
 from stentor.protocols.dissemination.profiles import Profiles
+from stentor.protocols.dissemination.routes import RouteTable
+from stentor.protocols.neighbours import Neighbours
 from stentor.protocols.overlay.gateways import Gateways
 
 
@@ -35,22 +39,18 @@ class Brokers:
             self.link(one, other)
 
     def _add(self, name: str, path: ScopePath, numbers: tuple[int, ...]) -> None:
-        def say(to: str, message: Message) -> None:
-            self._under_way.append((name, to, message))
-
-        gateways = self.gateways[name] = Gateways(path, numbers, name, SECOND, say, lambda *_: None)
+        neighbours = Neighbours()
+        gateways = self.gateways[name] = Gateways(path, numbers, name, SECOND, neighbours, Step())
         self.heard[name] = Counter()
-        self.profiles[name] = Profiles(
-            gateways.context,
-            say,
-            lambda level: [each.name for each in gateways.neighbours.values() if each.level <= level],
-            lambda *_: None,
-        )
+        self.profiles[name] = Profiles(gateways.context, neighbours, RouteTable())
+
+    def _port(self, near: str, far: str) -> KeepingPort:
+        return KeepingPort(far, lambda to, message: self._under_way.append((near, to, message)))
 
     def link(self, one: str, other: str) -> None:
         for near, far in ((one, other), (other, one)):
             level = ScopePath.parse(one).level_of_difference(ScopePath.parse(other))
-            self.gateways[near].link_up(ScopePath.parse(far), self._costs[level])
+            self.gateways[near].link_up(ScopePath.parse(far), self._costs[level], self._port(near, far))
         for near, far in ((one, other), (other, one)):
             level = self.gateways[near].neighbours[far].level
             for each in range(level, self.gateways[near].context.depth):
@@ -77,7 +77,7 @@ class Brokers:
                 assert isinstance(message, Presence | ProfileChange)
                 self.heard[receiver][message.unit] += 1
                 if isinstance(message, Presence):
-                    self.gateways[receiver].hear(0, sender, message)
+                    self.gateways[receiver].hear(sender, message)
                 else:
                     self.profiles[receiver].hear(sender, message)
             for name, profiles in self.profiles.items():

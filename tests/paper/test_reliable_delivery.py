@@ -421,7 +421,7 @@ def test_a_repository_joins_and_another_leaves_gracefully() -> None:
     bundle.owner("r2", TopicTask.REMOVE_REPOSITORY, repositories=("r1",))
     assert {to.split(":")[1] for to, event, _ in bundle.mail if isinstance(event, Migrate)} == {"shop", "billing"}
     bundle.pass_time(1000)
-    assert bundle.repositories["r1"].gone
+    assert bundle.repositories["r1"].is_gone
     assert bundle.repositories["r2"].registry.members == bundle.repositories["r3"].registry.members == ("r2", "r3")
 
 
@@ -436,9 +436,9 @@ def test_before_one_leaves_the_others_check_what_they_hold() -> None:
     bundle.owner("r2", TopicTask.REMOVE_REPOSITORY, repositories=("r1",))
     for _ in range(100):
         bundle.pass_time(50)
-        if bundle.repositories["r1"].gone:
+        if bundle.repositories["r1"].is_gone:
             break
-    assert bundle.repositories["r1"].gone
+    assert bundle.repositories["r1"].is_gone
     assert [report.what for report in bundle.reports if report.level == "error"] == ["a stored record is damaged"]
     assert not bundle.ledgers["r2"].damaged, "it was repaired before"
 
@@ -463,7 +463,7 @@ def test_whoever_runs_a_repository_may_take_it_out_of_a_topic_of_somebody_else()
     bundle.owner("r2", TopicTask.REMOVE_REPOSITORY, repositories=("r2",), principal=KEEPER)
     assert [receipt.code for receipt in bundle.told(RegistrationReceipt)] == [Refusal.NOT_AUTHORISED, None]
     bundle.pass_time(2000)
-    assert bundle.repositories["r2"].gone
+    assert bundle.repositories["r2"].is_gone
 
 
 @pytest.mark.req("RD-01")
@@ -478,7 +478,7 @@ def test_a_topic_is_deleted_by_its_owner_everywhere() -> None:
     bundle.owner("r1", TopicTask.CREATE, repositories=("r1", "r2"))
     assert bundle.told(RegistrationReceipt)[-1].code is Refusal.BUSY
     bundle.pass_time(500)
-    assert all(repository.gone for repository in bundle.repositories.values())
+    assert all(repository.is_gone for repository in bundle.repositories.values())
 
 
 @pytest.mark.req("RD-01")

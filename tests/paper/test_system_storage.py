@@ -90,7 +90,7 @@ def test_only_system_storages_listen_to_publishers_and_only_to_those_of_their_un
     for name, repository in bundle.repositories.items():
         repository.registry.create(TopicTerms("", hold=True), {"r1": KEEPER, "n1": KEEPER})
         repository.egress.obey()
-        heard[name] = repository.feeds.effects
+        heard[name] = repository.state.step.end()
     assert heard == {
         "r1": [Unsubscribe("orders")],
         "n1": [Unsubscribe("orders"), Subscribe("$within/north/orders", letters=False)],

@@ -2,7 +2,7 @@
 takes, are in docs/protocols/reliable-delivery-proof.md; those that take many are for `make soak`.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -20,16 +20,19 @@ from stentor.model.span import Span, Spans
 from stentor.protocols.delivery import steering
 from stentor.protocols.delivery.authentication import BundleMembers
 from stentor.protocols.delivery.homing import Homing
+from stentor.protocols.delivery.publisher import publisher
 from stentor.protocols.delivery.publisher.publisher import ReliablePublisher
 from stentor.protocols.delivery.replication.bundle import PeerRepository
 from stentor.protocols.delivery.replication.gossip import Gossip
+from stentor.protocols.delivery.replication.membership import MembershipView
 from stentor.protocols.delivery.replication.own_membership import OwnMembership
+from stentor.protocols.delivery.replication.registration_sharing import RegistrationSharing
 from stentor.protocols.delivery.replication.sync_replication import SyncReplication
 from stentor.protocols.delivery.repository import registry, repository, tracer
+from stentor.protocols.delivery.repository.deferred import Deferred
 from stentor.protocols.delivery.repository.registry import Registry, SubscriptionRecord
 from stentor.protocols.delivery.repository.repository import TopicRepository
-from stentor.protocols.delivery.repository.service import TRANSITIONS, Change, State
-from stentor.protocols.delivery.repository.serving.admission import Admission
+from stentor.protocols.delivery.repository.service import TRANSITIONS, ServiceChange, ServiceState
 from stentor.protocols.delivery.repository.serving.dissemination_table import SubscriberProgress
 from stentor.protocols.delivery.repository.serving.mailboxes import Mailboxes
 from stentor.protocols.delivery.repository.serving.name_holders import NameHolders
@@ -48,6 +51,7 @@ from stentor.protocols.delivery.repository.storing.publisher_stream import Publi
 from stentor.protocols.delivery.repository.storing.retention import Retention
 from stentor.protocols.delivery.repository.storing.stream_floors import StreamFloors
 from stentor.protocols.delivery.repository.storing.streams import Streams
+from stentor.protocols.delivery.repository.topic_state import TopicState
 from stentor.protocols.delivery.steering import Steering
 from stentor.protocols.delivery.stored import read_client
 from stentor.protocols.delivery.stored.read_client import StoredReadClient
@@ -76,19 +80,19 @@ def batches_are_kept_whole(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_gossip(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Gossip, "say", always(None))
+    patch.setattr(TopicState, "say", always(None))
 
 
 def durable_before_it_is(patch: pytest.MonkeyPatch) -> None:
-    original = EventLog.take_entries
+    original = CommitQueue.flush
 
-    def take_entries(self: EventLog, token: int) -> Any:
-        for line in self.lines:
+    def flush(self: CommitQueue) -> Any:
+        for line in self._unwritten.lines:
             if line.kind is Kind.EVENTS:
-                self.streams[line.stream].durable.add(line.first, line.last)
-        return original(self, token)
+                self._log.streams[line.stream].durable.add(line.first, line.last)
+        return original(self)
 
-    patch.setattr(EventLog, "take_entries", take_entries)
+    patch.setattr(CommitQueue, "flush", flush)
 
 
 def sync_advances_early(patch: pytest.MonkeyPatch) -> None:
@@ -108,7 +112,7 @@ def shown_before_it_is_durable(patch: pytest.MonkeyPatch) -> None:
 
 
 def copies_are_not_waited_for(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Gossip, "copies", always(1))
+    patch.setattr(MembershipView, "copies", property(always(1)))
 
 
 def no_duplicate_suppression_at_the_repository(patch: pytest.MonkeyPatch) -> None:
@@ -147,7 +151,7 @@ def readers_pass_what_is_reserved(patch: pytest.MonkeyPatch) -> None:
 
 
 def gaps_are_given_up_at_once(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(GapClosing, "_expired_gaps", lambda self, now, stream, missing, awaited: missing)  # noqa: ARG005
+    patch.setattr(GapClosing, "_expired_gaps", lambda self, stream, missing, awaited: missing)  # noqa: ARG005
 
 
 def gaps_are_never_given_up(patch: pytest.MonkeyPatch) -> None:
@@ -167,7 +171,7 @@ def losses_are_told_to_nobody(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_retransmission_by_the_publisher(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(ReliablePublisher, "_letters", always([]))
+    patch.setattr(publisher, "split", always([]))
 
 
 def no_retransmission_by_the_repository(patch: pytest.MonkeyPatch) -> None:
@@ -186,21 +190,21 @@ def passive_ones_ignore_acknowledgements(patch: pytest.MonkeyPatch) -> None:
     """What repositories tell each other of syncs repairs it, so that is broken too."""
     original = SubscriberLetters._on_ack
 
-    def heard(self: SubscriberLetters, now: int, sender: int, event: SubscriberAck) -> None:
-        if event.repository == self._repository:
-            original(self, now, sender, event)
+    def heard(self: SubscriberLetters, sender: int, event: SubscriberAck) -> None:
+        if event.repository == self._state.settings.name:
+            original(self, sender, event)
 
     patch.setattr(SubscriberLetters, "_on_ack", heard)
-    patch.setattr(SyncReplication, "_hear", always(None))
+    patch.setattr(SyncReplication, "on_sync", always(None))
 
 
 def syncs_are_not_compared(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(SyncReplication, "_tell_all", always(None))
+    patch.setattr(SyncReplication, "tell_all", always(None))
 
 
 def syncs_are_told_when_one_has_them(patch: pytest.MonkeyPatch) -> None:
     original = SyncReplication._is_agreed
-    patch.setattr(SyncReplication, "_is_agreed", lambda self, now, claim, _: original(self, now, claim, 1))
+    patch.setattr(SyncReplication, "_is_agreed", lambda self, claim, _: original(self, claim, 1))
 
 
 def progress_is_forgotten(patch: pytest.MonkeyPatch) -> None:
@@ -254,9 +258,9 @@ def what_others_forgot_is_taken_for_a_gap(patch: pytest.MonkeyPatch) -> None:
 
 
 def one_that_recovers_steers_at_once(patch: pytest.MonkeyPatch) -> None:
-    def judge(self: Gossip, now: int) -> None:
+    def judge(self: Gossip) -> None:
         if self.membership.since and not self.leaving:
-            self.service.state = State.SERVING
+            self._state.service.state = ServiceState.SERVING
 
     patch.setattr(Gossip, "judge", judge)
 
@@ -276,20 +280,24 @@ def what_is_damaged_is_not_fetched(patch: pytest.MonkeyPatch) -> None:
 
 
 def registrations_are_on_one_repository(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Gossip, "are_facts_shared", always(True))
+    patch.setattr(RegistrationSharing, "is_shared", always(True))
 
 
 def answers_come_before_registrations_are_durable(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Admission, "when_safe", lambda *given: given[-1](0))
+    """They are carried out when the commit is asked for, and not when it is done."""
+    hasty: dict[CommitQueue, list[Deferred]] = {}
+    original = CommitQueue.flush
+    patch.setattr(CommitQueue, "after_sharing", lambda self, answer: hasty.setdefault(self, []).append(answer))
+    patch.setattr(CommitQueue, "flush", lambda self: [*original(self), *hasty.pop(self, ())])
 
 
 def facts_are_not_compared(patch: pytest.MonkeyPatch) -> None:
-    original = Gossip._hear_state
+    original = Gossip._on_state
 
-    def hear(self: Gossip, now: int, peer: PeerRepository, state: GossipState) -> None:
-        original(self, now, peer, msgspec.structs.replace(state, facts=self._registry.digest))
+    def hear(self: Gossip, peer: PeerRepository, state: GossipState) -> None:
+        original(self, peer, msgspec.structs.replace(state, facts=self._registry.digest))
 
-    patch.setattr(Gossip, "_hear_state", hear)
+    patch.setattr(Gossip, "_on_state", hear)
 
 
 def ends_of_lives_are_not_fixed(patch: pytest.MonkeyPatch) -> None:
@@ -301,20 +309,20 @@ def ends_of_lives_are_not_set_aside(patch: pytest.MonkeyPatch) -> None:
 
 
 def events_do_not_wait_for_the_fact_of_their_life(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(PublisherLives, "_is_introduced", always(True))
-    patch.setattr(PublisherLives, "_is_past_known", always(True))
+    patch.setattr(Registry, "introduces", always(True))
+    patch.setattr(EventLog, "is_past_known", always(True))
 
 
 def clocks_that_were_set_back_end_a_publisher(patch: pytest.MonkeyPatch) -> None:
-    def denied(self: Steering, now: int, denial: Denial) -> None:
-        original(self, now, msgspec.structs.replace(denial, newest=0))
+    def denied(self: Steering, denial: Denial) -> None:
+        original(self, msgspec.structs.replace(denial, newest=0))
 
-    original = Steering._denied
-    patch.setattr(Steering, "_denied", denied)
+    original = Steering._on_denial
+    patch.setattr(Steering, "_on_denial", denied)
 
 
 def one_that_is_added_back_goes_on_leaving(patch: pytest.MonkeyPatch) -> None:
-    patch.setitem(TRANSITIONS, (State.LEAVING, Change.ADDED_AGAIN), State.LEAVING)
+    patch.setitem(TRANSITIONS, (ServiceState.LEAVING, ServiceChange.ADDED_AGAIN), ServiceState.LEAVING)
 
 
 def members_are_invited_once(patch: pytest.MonkeyPatch) -> None:
@@ -324,10 +332,10 @@ def members_are_invited_once(patch: pytest.MonkeyPatch) -> None:
 def one_that_leaves_is_not_heard(patch: pytest.MonkeyPatch) -> None:
     original = Gossip.hear
 
-    def hear(self: Gossip, now: int, sender: int, event: ControlEvent, blocks: Iterable[Block]) -> None:
+    def hear(self: Gossip, sender: int, event: ControlEvent, blocks: Sequence[Block]) -> None:
         peer = self.bundle.peers.get(event.sender)
-        if (peer is None or not peer.departed) and not self._registry.was_member(event.sender):
-            original(self, now, sender, event, blocks)
+        if (peer is None or not peer.is_departed) and not self._registry.was_member(event.sender):
+            original(self, sender, event, blocks)
 
     patch.setattr(Gossip, "hear", hear)
 
@@ -345,14 +353,14 @@ def one_leaves_with_what_nobody_else_has(patch: pytest.MonkeyPatch) -> None:
 
 
 def what_a_full_disk_refused_is_dropped(patch: pytest.MonkeyPatch) -> None:
-    def failed(self: CommitQueue, now: int, failed: CommitFailed) -> None:
+    def failed(self: CommitQueue, failed: CommitFailed) -> None:
         self._saving.pop(failed.token, None)
 
     patch.setattr(CommitQueue, "failed", failed)
 
 
 def two_steer_one_client(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Gossip, "_hear_steering", always(None))
+    patch.setattr(Gossip, "_on_steering", always(None))
 
 
 def subscriber_acknowledges_what_it_releases(patch: pytest.MonkeyPatch) -> None:
@@ -367,10 +375,10 @@ def subscriber_acknowledges_what_it_releases(patch: pytest.MonkeyPatch) -> None:
 
 
 def publishers_send_again_to_all_units(patch: pytest.MonkeyPatch) -> None:
-    def post(self: ReliablePublisher, events: Any, blocks: Any = ()) -> None:
-        self._effects.append(SendLetter(bundle_of(self.topic), events, blocks))
+    def send(self: ReliablePublisher, events: Any, blocks: Any = ()) -> None:
+        self._step.emit(SendLetter(bundle_of(self.topic), events, blocks))
 
-    patch.setattr(ReliablePublisher, "_post", post)
+    patch.setattr(ReliablePublisher, "_send", send)
 
 
 def who_moves_listens_to_its_former_unit(patch: pytest.MonkeyPatch) -> None:
@@ -380,7 +388,10 @@ def who_moves_listens_to_its_former_unit(patch: pytest.MonkeyPatch) -> None:
         if self._name == self._topic:
             original(self, unit)
 
-    patch.setattr(ListenControl, "leave", always(None))
+    def leave(self: ListenControl) -> None:
+        self.in_notice_group = False
+
+    patch.setattr(ListenControl, "leave", leave)
     patch.setattr(ListenControl, "enter_unit", settle)
 
 
@@ -400,8 +411,8 @@ def a_fenced_subscriber_hands_out_what_it_holds(patch: pytest.MonkeyPatch) -> No
 def clients_stay_where_they_are(patch: pytest.MonkeyPatch) -> None:
     original = Homing.arrive
 
-    def arrive(self: Homing, now: int, repository: str) -> None:
-        original(self, now, repository)
+    def arrive(self: Homing, repository: str) -> None:
+        original(self, repository)
         self.rest()
 
     patch.setattr(Homing, "arrive", arrive)
@@ -420,14 +431,14 @@ def events_leave_a_unit_before_they_are_durable(patch: pytest.MonkeyPatch) -> No
 
     def put(self: EventLog, record: Any) -> None:
         original(self, record)
-        if record.line.kind is Kind.EVENTS and self.keeps_all:
+        if record.line.kind is Kind.EVENTS and self._home:
             self.hasty(record.line)  # type: ignore[attr-defined]
 
     begin = TopicRepository.__init__
 
     def init(self: TopicRepository, *given: Any) -> None:
         begin(self, *given)
-        self.log.hasty = lambda line: self.egress.pass_on([line], self.admission.publishers)  # type: ignore[attr-defined]
+        self.log.hasty = lambda line: self.egress.pass_on([line], self.holders.publishers)  # type: ignore[attr-defined]
 
     patch.setattr(EventLog, "_put", put)
     patch.setattr(TopicRepository, "__init__", init)
@@ -444,9 +455,9 @@ def sums_forget_what_they_are_about(patch: pytest.MonkeyPatch) -> None:
 def traced_before_it_is_durable(patch: pytest.MonkeyPatch) -> None:
     original = CommitQueue.flush
 
-    def flush(self: CommitQueue, now: int) -> None:
-        self._tracer.stored(0, self._log.entries)
-        original(self, now)
+    def flush(self: CommitQueue) -> Any:
+        self._tracer.stored(self._unwritten.entries)
+        return original(self)
 
     patch.setattr(CommitQueue, "flush", flush)
 
@@ -484,12 +495,12 @@ def pages_claim_more_than_they_hold(patch: pytest.MonkeyPatch) -> None:
 
 
 def the_first_letter_of_a_page_is_enough(patch: pytest.MonkeyPatch) -> None:
-    turned = StoredReadClient._turned
+    on_page = StoredReadClient._on_page
 
-    def enough(self: StoredReadClient, now: int, token: int, search: Any, page: Page, blocks: Any) -> None:
-        turned(self, now, token, search, msgspec.structs.replace(page, count=1), blocks)
+    def enough(self: StoredReadClient, token: int, search: Any, page: Page, blocks: Any) -> None:
+        on_page(self, token, search, msgspec.structs.replace(page, count=1), blocks)
 
-    patch.setattr(StoredReadClient, "_turned", enough)
+    patch.setattr(StoredReadClient, "_on_page", enough)
 
 
 class Gullible(BundleMembers):
@@ -581,16 +592,16 @@ def nothing_grows_old(patch: pytest.MonkeyPatch) -> None:
 
 
 def mail_is_kept_for_those_who_came(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Mailboxes, "register_addressees", always(None))
+    patch.setattr(Mailboxes, "take_addressees", always([]))
 
 
 def an_epoch_is_read_as_our_own_number(patch: pytest.MonkeyPatch) -> None:
     original = StartPositions.locate
 
-    def locate(self: StartPositions, now: int, since: str, then: Any) -> None:
+    def locate(self: StartPositions, since: str, then: Any) -> Any:
         kind, _, number = since.partition(" ")
         own = f"{kind} {self._own}:{number.rpartition(':')[2]}" if kind == "epoch" else since
-        original(self, now, own, then)
+        return original(self, own, then)
 
     patch.setattr(StartPositions, "locate", locate)
 

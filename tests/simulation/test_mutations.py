@@ -1,6 +1,6 @@
 """Break a mechanism on purpose, and a checker must see it: proof that the checkers can fail."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -17,7 +17,7 @@ from stentor.nodes.arrival import Arrival
 from stentor.nodes.broker import tracer
 from stentor.nodes.client import Client
 from stentor.nodes.network import shortcuts
-from stentor.nodes.network.network import BrokerNetwork
+from stentor.nodes.network.anti_entropy import AntiEntropy
 from stentor.nodes.network.shortcuts import Shortcuts
 from stentor.protocols.connection.connection import Connection
 from stentor.protocols.connection.name_registry import NameRegistry
@@ -25,8 +25,8 @@ from stentor.protocols.connection.outbox import Outbox
 from stentor.protocols.delivery.repository import registry
 from stentor.protocols.dissemination import profiles, relay
 from stentor.protocols.dissemination.access_log import AccessLog
+from stentor.protocols.dissemination.mask_plans import HopShare, MaskPlan, MaskPlans
 from stentor.protocols.dissemination.profiles import Profiles
-from stentor.protocols.dissemination.relay import HopShare, MaskPlan, Relay
 from stentor.protocols.dissemination.settlement import Settlement
 from stentor.protocols.dissemination.spread import AccessSpread
 from stentor.protocols.dissemination.waves import Waves
@@ -59,9 +59,9 @@ def no_position_check(patch: pytest.MonkeyPatch) -> None:
 def no_resubscription(patch: pytest.MonkeyPatch) -> None:
     original = Client._welcomed
 
-    def forgetful(self: Client, now: int, welcome: Welcome) -> None:
+    def forgetful(self: Client, welcome: Welcome) -> None:
         subscriptions, self.subscriber.subscriptions = self.subscriber.subscriptions, {}
-        original(self, now, welcome)
+        original(self, welcome)
         self.subscriber.subscriptions = subscriptions
 
     patch.setattr(Client, "_welcomed", forgetful)
@@ -86,8 +86,8 @@ def no_content_filter(patch: pytest.MonkeyPatch) -> None:
 def no_bound_of_queues(patch: pytest.MonkeyPatch) -> None:
     original = Outbox.__init__
 
-    def boundless(self: Outbox, link: Any, bound: int) -> None:
-        original(self, link, bound << 20)
+    def boundless(self: Outbox, link: Any, bound: int, *more: Any) -> None:
+        original(self, link, bound << 20, *more)
 
     patch.setattr(Outbox, "__init__", boundless)
 
@@ -127,7 +127,7 @@ def no_two_way_check(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_resynchronisation(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(BrokerNetwork, "_compare", lambda *_: None)
+    patch.setattr(AntiEntropy, "on_inventory", lambda *_: None)
 
 
 def no_resynchronisation_of_profiles(patch: pytest.MonkeyPatch) -> None:
@@ -136,30 +136,31 @@ def no_resynchronisation_of_profiles(patch: pytest.MonkeyPatch) -> None:
 
 def own_bit_stays(patch: pytest.MonkeyPatch) -> None:
     """It needs a second fault to do harm: who does not know that a bit is its own has a next hop for it."""
-    original = Relay.reroute
+    original = MaskPlans.__init__
 
-    def reroute(self: Relay[Any], own: Sequence[int], members: Sequence[int], hops: list[tuple[Any, Any]]) -> None:
-        masks = [(hop, {**mask, hop.level: mask.get(hop.level, 0) | own[hop.level]}) for hop, mask in hops[:1]]
-        original(self, own, members, [*masks, *hops[1:]])
+    def init(self: MaskPlans[Any], states: Sequence[Any], neighbours: Mapping[str, Any]) -> None:
+        original(self, states, neighbours)
+        for hop, masks in self.hops[:1]:
+            masks[hop.level] = masks.get(hop.level, 0) | self.states[hop.level].own
 
-    def plan(self: Relay[Any], key: bytes, level: int, masks: dict[int, int]) -> MaskPlan[Any]:
-        return MaskPlan(bool(masks.get(level, 0) & self.own[level]), masks, self.split_by_hop(masks))
+    def plan(self: MaskPlans[Any], _key: bytes, level: int, masks: dict[int, int]) -> MaskPlan[Any]:
+        return MaskPlan(bool(masks.get(level, 0) & self.states[level].own), masks, self.split_by_hop(masks))
 
-    patch.setattr(Relay, "reroute", reroute)
-    patch.setattr(Relay, "_plan", plan)
+    patch.setattr(MaskPlans, "__init__", init)
+    patch.setattr(MaskPlans, "plan", plan)
 
 
 def masks_are_not_divided(patch: pytest.MonkeyPatch) -> None:
-    original = Relay.split_by_hop
+    original = MaskPlans.split_by_hop
 
-    def divide(self: Relay[Any], masks: dict[int, int]) -> tuple[HopShare[Any], ...]:
+    def divide(self: MaskPlans[Any], masks: dict[int, int]) -> tuple[HopShare[Any], ...]:
         found = []
         for hop, _, _ in original(self, masks):
             all_of_them = {level: mask for level, mask in masks.items() if level >= hop.level}
             found.append(HopShare(hop, all_of_them, label(all_of_them)))
         return tuple(found)
 
-    patch.setattr(Relay, "split_by_hop", divide)
+    patch.setattr(MaskPlans, "split_by_hop", divide)
 
 
 def removals_are_not_spread(patch: pytest.MonkeyPatch) -> None:
@@ -182,11 +183,11 @@ def one_hop_is_too_many(patch: pytest.MonkeyPatch) -> None:
 def no_order_of_presences(patch: pytest.MonkeyPatch) -> None:
     original = Gateways.hear
 
-    def hear(self: Gateways, now: int, name: str, presence: Presence) -> None:
+    def hear(self: Gateways, name: str, presence: Presence) -> None:
         known = self.graph.find(presence.unit)
         if known is not None and presence.version < known.version:
             presence = msgspec.structs.replace(presence, version=known.version + 1)
-        original(self, now, name, presence)
+        original(self, name, presence)
 
     patch.setattr(Gateways, "hear", hear)
 
@@ -287,7 +288,7 @@ def path_lengths_are_not_kept_up_to_date(patch: pytest.MonkeyPatch) -> None:
 
 
 def the_old_broker_is_left_first(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Client, "_arrive", lambda self, now, *_, **__: self._leave(now))
+    patch.setattr(Client, "_arrive", lambda self, *_, **__: self._leave())
 
 
 def events_are_not_held_while_moving(patch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from stentor.client.fabric import Fabric
-from stentor.model.access_report import AccessView
 from stentor.model.attribute import Value
 from stentor.model.errors import Refused
 from stentor.model.messages import (
@@ -19,7 +18,7 @@ from stentor.model.messages import (
     ViewReport,
     ViewRequest,
 )
-from stentor.model.view import Explanation, NetworkView
+from stentor.model.view import AccessView, Explanation, NetworkView
 
 _WITHIN = 10.0  # seconds for an answer
 

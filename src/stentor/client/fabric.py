@@ -18,10 +18,9 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, suppress
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Literal, Self, Unpack, overload
 
 import msgspec
@@ -39,12 +38,11 @@ from stentor.client.event_stream import Events as Events
 from stentor.client.event_stream import Subscriptions
 from stentor.client.machine_runner import LINGER, MachineRunner
 from stentor.client.mail import Mail
-from stentor.client.named_connection import incarnation
 from stentor.client.pace import Pace
 from stentor.client.reliable_endpoints import ReliableEndpoints
 from stentor.client.reliable_publisher import Publisher, Resume
 from stentor.client.reliable_subscription import From, Subscription
-from stentor.client.stored_reader import PAGES, Reader, reading
+from stentor.client.stored_reader import Reader
 from stentor.machine import Effect, Input
 from stentor.model.attribute import Value
 from stentor.model.communication import bundle_of, inbox_of
@@ -61,7 +59,7 @@ from stentor.model.place import OPERATOR_NAME
 from stentor.model.status import NodeStatus
 from stentor.model.topic import check_topic
 from stentor.model.view import Explanation
-from stentor.nodes.client import Client, Settings
+from stentor.nodes.client import Client
 from stentor.nodes.client_api import (
     Answer,
     AnswerQuery,
@@ -75,8 +73,6 @@ from stentor.nodes.client_api import (
     FlowCheckRequested,
     FlushRequested,
     Moved,
-    Offered,
-    OfferedMany,
     Question,
     RefuseFlow,
     ResumePublishing,
@@ -144,26 +140,18 @@ class Fabric(MachineRunner):
         )
         access.check()
         super().__init__(access, LinkLog("stentor.client", f"client {self.name!r}"))
-        self._client = Client(
-            Settings(
-                name=self.name,
-                addresses=addresses_of(self.url),
-                incarnation=incarnation(),
-                window=window,
-                buffer=buffer,
-                agent="stentor-python",
-                secure=certificates is not None,
-                can_move=not stay,
-            )
-        )
+        self._client = Client(access.settings(self.name, window=window, buffer=buffer, agent="stentor-python"))
         self.principal = ""  # who we are to the broker
         self._questions = Questions()
         self._room: asyncio.Future[None] | None = None
-        self._turn = self._unflushed = False
-        self._since_turn = self._numbers = self._moving = 0  # _moving: the token of the last move
+        self._turn = False  # what was published leaves when this turn of the loop ends
+        self._since_turn = 0  # bytes published in this turn
+        self._unflushed = False
+        self._numbers = 0
+        self._moving = 0  # the token of the last move
         self._subscriptions = Subscriptions(self._client, self._tell, partial(settle, self), self._log)
         self._bundles = Bundles(self._tell)
-        self._endpoints = ReliableEndpoints(self._access, window, self._read)
+        self._endpoints = ReliableEndpoints(self._access, window, partial(Reader, self))
         self._mail = Mail(self._endpoints, self.name)
         self._best_effort = BestEffort(self._confirm_flow)
         self._checking: set[int] = set()  # tokens of checks that have not come back
@@ -182,11 +170,6 @@ class Fabric(MachineRunner):
     async def __aenter__(self) -> Self:
         await self._start(self._client)
         return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
 
     async def close(self) -> None:
         """Send what waits, say goodbye and end; every subscription ends with it."""
@@ -212,8 +195,7 @@ class Fabric(MachineRunner):
         is_taken = self._best_effort.is_taken(topic)
         if more:
             attributes = {**attributes, **more} if attributes else more
-        offered = Offered(topic, attributes or {}, check_body(body), time.time_ns())
-        self._driver.machine.step(0, offered)  # type: ignore[union-attr]
+        self._client.publish(topic, attributes or {}, check_body(body), time.time_ns())
         await self._offered(len(body))
         if not is_taken and self.connected:
             await self._best_effort.confirm(topic)
@@ -225,8 +207,7 @@ class Fabric(MachineRunner):
         self._check()
         is_taken = self._best_effort.is_taken(topic)
         events = list(map(check_body, bodies))
-        offered = OfferedMany(topic, attributes or {}, events, time.time_ns())
-        self._driver.machine.step(0, offered)  # type: ignore[union-attr]
+        self._client.publish_many(topic, attributes or {}, events, time.time_ns())
         await self._offered(sum(map(len, events)))
         if not is_taken and events and self.connected:
             await self._best_effort.confirm(topic)
@@ -385,12 +366,6 @@ class Fabric(MachineRunner):
         """A named publisher of a reliable topic, perhaps on more repositories than it asks for; see `Publisher`."""
         check_no_mail(topic)
         return self._endpoints.publisher(topic, name, stored_on, buffer, resume)
-
-    def _read(self, name: str) -> AbstractAsyncContextManager[Reader]:
-        _, tls, timeout, wait, token, _ = self._access
-        # a subscription that is already open waits for a broker that is restarted meanwhile
-        patience = max(timeout, wait)
-        return reading(connect(self.url, tls=tls, token=token, timeout=timeout, wait=patience, window=PAGES), name)
 
     # ---- what the machine tells
 

@@ -1,5 +1,6 @@
-"""The past: what a subscriber wants of a topic that repositories have forgotten. It comes from a lake, page by page,
-before all that is newer, and is acknowledged like everything else.
+"""Lake backfill: what a subscriber wants of a topic that repositories have forgotten.
+
+A lake has it. It comes page by page, before all that is newer, and is acknowledged like everything else.
 """
 
 import asyncio
@@ -30,7 +31,10 @@ class LakeBackfill:
     """All of it, for one subscription."""
 
     def __init__(self, readers: Readers, topic: str, name: str, where: str, wanted: Position) -> None:
-        self._readers, self._topic, self._name, self._where = readers, topic, name, where
+        self._readers = readers
+        self._topic = topic
+        self._name = name
+        self._where = where
         self._wanted = wanted
         self._stack = AsyncExitStack()
         self._reader: Reader | None = None
@@ -43,7 +47,7 @@ class LakeBackfill:
         self.over = False  # the application has been given all of it
 
     async def take(self, acknowledge: Callable[[int, int], None]) -> list[StoredBatch]:
-        """The next batches; none if there are no more."""
+        """Return the next batches; none if there are no more."""
         if self._pages is None:
             self._reader = await self._stack.enter_async_context(self._readers(self._name))
             await self._reader.stock(self._topic, since="now")  # who has it

@@ -1,18 +1,18 @@
 """Runs a client machine on asyncio: the driver, the first connection, and what an application sees of the link.
 
-`Fabric`, named publishers and named subscriptions are such runners; each performs, beside this, the effects that only
-its own machine has.
+`Fabric`, `Reader`, named publishers and named subscriptions are such runners; each performs, beside this, the effects
+that only its own machine has.
 """
 
 import asyncio
 from collections.abc import Callable
+from types import TracebackType
 
 from stentor.client.connection.first_connection import Access, FirstConnection
 from stentor.client.connection.link_log import LinkLog
 from stentor.machine import Effect, Input, Machine, StopRequested
 from stentor.model.errors import Closed, Fenced, Refusal, Refused, StentorError
-from stentor.nodes.client_api import Connect, Disconnect, Halt
-from stentor.protocols.delivery.endpoint_api import Forbid
+from stentor.nodes.client_api import Connect, Disconnect, Refuse
 from stentor.runtime.driver import Driver
 
 LINGER = 5.0  # seconds that whoever is closed gives to what is not safe yet
@@ -60,6 +60,15 @@ class MachineRunner:
             self._driver.tell(StopRequested())
             await self._driver.close()
 
+    async def close(self) -> None:
+        """End what there is of it; subclasses first wait for what is under way."""
+        await self._stop("this one was closed")
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
     async def wait_until(self, *, connected: bool) -> None:
         """Return when the link to the broker is up, or down."""
         while self.connected is not connected:
@@ -90,7 +99,7 @@ class MachineRunner:
                 self.trouble = effect.reason
                 if self._first is None or self._first.on_disconnect(effect.reason):
                     self._log.down(effect.reason, self._access.url)
-            case Forbid() | Halt():
+            case Refuse():
                 refused = refusal_of(effect.code, effect.reason)
                 self._log.refused(refused)
                 self._fail(refused)

@@ -1,21 +1,17 @@
 """The holder of a name: what a named publisher and a named subscription have in common."""
 
 import asyncio
-import secrets
 import shlex
-import threading
-import time
 from collections.abc import Callable
 
 from stentor.client.connection.first_connection import Access
+from stentor.client.connection.incarnations import draw_incarnation
 from stentor.client.connection.link_log import LinkLog
 from stentor.client.connection.url import addresses_of
 from stentor.client.machine_runner import MachineRunner, refusal_of
 from stentor.machine import Effect, Input
 from stentor.model.communication import Role, end_name
 from stentor.model.errors import Unresponsive
-from stentor.model.ids import Incarnation
-from stentor.nodes.client import Settings
 from stentor.nodes.client_api import Moved
 from stentor.nodes.reliable_endpoint import ReliableEndpoint
 from stentor.protocols.delivery.endpoint_api import (
@@ -29,30 +25,6 @@ from stentor.protocols.delivery.endpoint_api import (
 from stentor.protocols.delivery.publisher.publisher import ReliablePublisher
 from stentor.protocols.delivery.subscriber.subscriber import ReliableSubscriber
 
-_EPOCH = 1_577_836_800_000  # 2020-01-01 in milliseconds since 1970
-
-
-class _Births:
-    """Of lives in this process, each is newer than those before it, also within a millisecond."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._newest = 0
-
-    def next(self) -> int:
-        drawn = (time.time_ns() // 1_000_000 - _EPOCH) << 7 | secrets.randbits(7)
-        with self._lock:
-            self._newest = max(drawn, self._newest + 1)
-            return self._newest
-
-
-_births = _Births()
-
-
-def incarnation() -> Incarnation:
-    """48 bits that grow from life to life: milliseconds since 2020, and a draw for those born in the same one."""
-    return Incarnation(_births.next())
-
 
 class NamedConnection(MachineRunner):
     """Somebody with a link of its own, a steering repository, and an application that waits."""
@@ -61,16 +33,8 @@ class NamedConnection(MachineRunner):
         self.topic, self.name = topic, name
         self.repository = ""  # that steers us
         super().__init__(access, LinkLog("stentor.reliable", f"{role} {name!r} of {topic!r}"))
-        self._settings = Settings(
-            name=end_name(role, name, topic),
-            addresses=addresses_of(access.url),
-            incarnation=incarnation(),
-            window=window,
-            buffer=64 << 20,
-            agent=f"stentor-python {role}",
-            secure=access.tls is not None,
-            can_move=not access.stay,
-        )
+        agent = f"stentor-python {role}"
+        self._settings = access.settings(end_name(role, name, topic), window=window, buffer=64 << 20, agent=agent)
         self._waiting: dict[int, asyncio.Future[int]] = {}
         self._tokens = 0
 
@@ -130,7 +94,7 @@ class NamedConnection(MachineRunner):
                         future.set_exception(refusal_of(effect.code, effect.reason))
             case DrawLife():
                 assert self._driver is not None
-                self._driver.loop.call_soon(self._driver.tell, LifeDrawn(incarnation()))
+                self._driver.loop.call_soon(self._driver.tell, LifeDrawn(draw_incarnation()))
             case ReportTrouble():
                 self.trouble = effect.reason
                 self._log.unsteered(effect.reason)

@@ -16,7 +16,6 @@ import asyncio
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from types import TracebackType
 from typing import NamedTuple, Self
 
 from stentor.client.connection.first_connection import Access
@@ -31,11 +30,10 @@ from stentor.model.errors import (
     StentorError,
 )
 from stentor.model.ids import Incarnation
-from stentor.protocols.delivery.endpoint_api import Entrusted, EntrustedMany, ResumePublishing, TurnEnded
+from stentor.protocols.delivery.endpoint_api import ResumePublishing, TurnEnded
 from stentor.protocols.delivery.publisher.publisher import PublisherSettings, ReliablePublisher, Resumption
 
 Resume = tuple[int, int]  # an incarnation, and the last number of it that is stored
-_TURN = 64 << 10  # bytes published before the event loop gets a turn
 
 
 class Stored(NamedTuple):
@@ -63,7 +61,6 @@ class Publisher(NamedConnection):
         self._machine = ReliablePublisher(topic, name, self._settings.incarnation, settings, resumption)
         self._room: asyncio.Future[None] | None = None
         self._turn = False
-        self._since_turn = 0
 
     @property
     def incarnation(self) -> int:
@@ -90,11 +87,6 @@ class Publisher(NamedConnection):
     async def __aenter__(self) -> Self:
         await self._open(self._machine)
         return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
 
     async def close(self) -> None:
         """Give what is not stored yet a few seconds, then end."""
@@ -142,9 +134,8 @@ class Publisher(NamedConnection):
         """
         await self.room()
         self._check()
-        assert self._driver is not None
         at = time.time_ns() if time_ns is None else check_time(time_ns)
-        self._driver.machine.step(0, EntrustedMany(attributes or {}, [check_body(body) for body in bodies], at))
+        self._machine.publish_many(attributes or {}, [check_body(body) for body in bodies], at)
         self._end_turn()
 
     async def room(self) -> None:
@@ -165,8 +156,7 @@ class Publisher(NamedConnection):
         self._check()
         if more:
             attributes = {**attributes, **more} if attributes else more
-        # it waits for the end of the turn: nothing of that concerns the link
-        self._machine.step(0, Entrusted(attributes or {}, check_body(body), time.time_ns()))
+        self._machine.publish(attributes or {}, check_body(body), time.time_ns())
 
     def _end_turn(self) -> None:
         self._turn = False

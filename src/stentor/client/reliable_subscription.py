@@ -96,7 +96,7 @@ class Subscription(NamedConnection):
     ) -> None:
         if kind is None:
             self._done()
-        await self.close()
+        await super().__aexit__(kind, error, trace)
 
     async def close(self) -> None:
         """Let what was acknowledged be known, then end; the name stays registered, and may come back anywhere."""

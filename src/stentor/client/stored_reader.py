@@ -9,17 +9,20 @@ A reader keeps its position itself. With `enrol` repositories keep for it what i
 """
 
 import asyncio
-import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
-from types import TracebackType
+from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
 from typing import Protocol, Self
 
-from stentor.client.event import Event
-from stentor.machine import SECOND, Effect, Input, StartTimer, TimerFired
-from stentor.model.errors import FrameError, Refusal, Refused, Unreachable
+from stentor.client.connection.first_connection import Access
+from stentor.client.connection.link_log import LinkLog
+from stentor.client.connection.own_name import made_up_name
+from stentor.client.machine_runner import MachineRunner
+from stentor.machine import SECOND, Effect
+from stentor.model.errors import Refusal, Refused, StentorError, Unreachable
 from stentor.model.position import Position
 from stentor.model.reading import StockRequest
+from stentor.nodes.client_api import Connect
+from stentor.nodes.reliable_endpoint import StoredReadEndpoint
 from stentor.protocols.delivery.stored.read_client import (
     Availability,
     AvailabilityRequested,
@@ -34,123 +37,74 @@ from stentor.protocols.delivery.stored.read_client import (
     StoredReadClient,
     StoredReadSettings,
 )
-from stentor.protocols.delivery.transport import LetterReceived, LinkUp, SendLetter, Vouched
-from stentor.wire.letter import read, write
 
-__all__ = ["PAGES", "Availability", "Reader", "StoredPage", "reading"]
+__all__ = ["Availability", "Reader", "StoredPage"]
 
-PAGES = 8 * StoredReadSettings().page  # bytes that may be under way to a reader
+_PAGES = 8 * StoredReadSettings().page  # bytes that may be under way to a reader
+_LETTERS = 1 << 20  # bytes of requests that may wait for a broker
 _KNOWN_WITHIN = 1.0  # seconds: a broker tells its clients at once which repositories it knows
 
-
-class Mail(Protocol):
-    """What is sent to a client by its name."""
-
-    async def __aenter__(self) -> Self: ...
-    async def close(self) -> None: ...
-    def __aiter__(self) -> AsyncIterator[Event]: ...
+_Answers = asyncio.Queue[ReportAvailable | DeliverPage | Fail | Exception]
 
 
-class Vouchers(Protocol):
-    """Tells which repositories manage topics, and under which principals."""
-
-    def watch(self, topic: str, listener: Callable[[Mapping[str, str]], None]) -> Callable[[], None]: ...
-    async def find(self, topic: str, within: float) -> Mapping[str, str]: ...
-
-
-class Correspondent(Protocol):
-    """A connected client."""
-
-    name: str
-    principal: str
-    node: str
+class FabricClient(Protocol):
+    """A client of the fabric in which a reader reads, too."""
 
     @property
-    def _bundles(self) -> Vouchers: ...
-
-    async def __aenter__(self) -> Self: ...
-    async def close(self) -> None: ...
-    def token(self) -> int: ...
-    def inbox(self) -> Mail: ...
-    async def publish(self, topic: str, body: bytes = b"") -> None: ...
+    def _access(self) -> Access: ...
 
 
-class Reader:
-    """Reads under a name that the owners of topics have granted, or their own topics without a name, over a connected
-    client. Use it with `async with`.
+class Reader(MachineRunner):
+    """Reads under a name that the owners of topics have granted, or their own topics without a name.
+
+    Use it with `async with`. A reader has a link of its own, because pages are large and must not delay anything else.
     """
 
-    def __init__(self, fabric: Correspondent, name: str = "") -> None:
+    _unopened = "not open: use `async with Reader(…) as reader`"
+
+    def __init__(self, fabric: FabricClient, name: str = "") -> None:
+        access = fabric._access
+        # whoever is connected already waits for a broker that is restarted meanwhile
+        super().__init__(
+            access._replace(wait=max(access.timeout, access.wait)), LinkLog("stentor.reliable", f"reader {name!r}")
+        )
         self.name = name
-        self._fabric = fabric
-        self._machine = StoredReadClient(fabric.name, name)
-        self._inbox: Mail = fabric.inbox()
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._receiving: asyncio.Task[None] | None = None
-        self._timer: asyncio.TimerHandle | None = None
-        self._answers: dict[int, asyncio.Queue[ReportAvailable | DeliverPage | Fail]] = {}
-        self._members: dict[str, tuple[str, ...]] = {}
-        self._watched: dict[str, Callable[[], None]] = {}  # topics whose repositories are known; each ends that
+        self._answers: dict[int, _Answers] = {}  # what is asked for, by token
+        self._members: dict[str, tuple[str, ...]] = {}  # the repositories of topics, as far as they have answered
+        self._tokens = 0
 
     async def __aenter__(self) -> Self:
-        await self._inbox.__aenter__()
-        self._receiving = asyncio.get_running_loop().create_task(self._receive())
-        self._tell(LinkUp(self._fabric.principal, self._fabric.node))
+        sender = made_up_name(self._access.tls)
+        link = self._access.settings(sender, window=_PAGES, buffer=_LETTERS, agent="stentor-python reader")
+        await self._start(StoredReadEndpoint(link, StoredReadClient(sender, self.name)))
         return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        for stop in self._watched.values():
-            stop()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        if self._timer is not None:
-            self._timer.cancel()
-        await self._inbox.close()
-        if self._receiving is not None:
-            await asyncio.wait([self._receiving])
-
-    async def _receive(self) -> None:
-        async for event in self._inbox:
-            try:
-                letter = read(event.body)
-            except FrameError:
-                continue  # somebody else writes to us too
-            self._tell(LetterReceived(int(event.publisher, 16), letter.events, letter.blocks))
-
-    def _watch(self, topic: str) -> None:
-        """Learn whom to believe."""
-        if topic not in self._watched:
-            watch = self._fabric._bundles.watch
-            self._watched[topic] = watch(topic, lambda members: self._tell(Vouched(topic, members)))
-
-    # ---- the machine
-
-    def _tell(self, happened: Input) -> None:
-        for effect in self._machine.step(time.monotonic_ns(), happened):
-            self._perform(effect)
 
     def _perform(self, effect: Effect) -> None:
         match effect:
-            case SendLetter():
-                posting = self._fabric.publish(effect.to, write(effect.events, effect.blocks))
-                task = asyncio.get_running_loop().create_task(posting)
-                self._tasks.add(task)
-                task.add_done_callback(self._posted)
-            case StartTimer():
-                if self._timer is not None:
-                    self._timer.cancel()
-                delay = max(effect.at - time.monotonic_ns(), 0) / 1e9
-                self._timer = asyncio.get_running_loop().call_later(delay, self._tell, TimerFired(effect.timer))
             case ReportAvailable() | DeliverPage() | Fail():
                 if effect.token in self._answers:
                     self._answers[effect.token].put_nowait(effect)
+            case _:
+                super()._perform(effect)
+                if isinstance(effect, Connect) and self._first is not None:
+                    self._first.succeed()
 
-    def _posted(self, task: asyncio.Task[None]) -> None:
-        """If it could not be sent, nobody answers: that is noticed."""
-        self._tasks.discard(task)
-        if not task.cancelled():
-            task.exception()
+    def _fail(self, error: Exception) -> None:
+        super()._fail(error)
+        for answers in self._answers.values():
+            answers.put_nowait(error)
+
+    def _expect(self) -> tuple[int, _Answers]:
+        """Return a token for a question, and where its answers come."""
+        self._check()
+        self._tokens += 1
+        answers = self._answers[self._tokens] = asyncio.Queue()
+        return self._tokens, answers
+
+    def _forget(self, token: int) -> None:
+        del self._answers[token]
+        if self._error is None:
+            self._tell(ReadCancelled(token))
 
     # ---- the application
 
@@ -168,26 +122,33 @@ class Reader:
         where: str = "",
         patience: float = 0.0,
     ) -> Availability:
-        """What can be read after `done`, or from a beginning: "beginning", "now", "epoch R:N", "time NANOSECONDS".
+        """Return what can be read after `done`, or from a beginning: "beginning", "now", "epoch R:N", "time
+        NANOSECONDS".
 
         Unreachable if nobody answers for `patience` seconds; 0 is what is usual.
         """
-        token = self._fabric.token()
+        token, answers = self._expect()
         request = StockRequest(
-            topic, "", 0, "", "", since, (done or Position()).held, (upto or Position()).held, most, size, parts, enrol,
-            where,
-        )  # fmt: skip
-        answers = self._answers[token] = asyncio.Queue()
-        self._watch(topic)
+            topic=topic,
+            sender="",  # who asks and the token are completed by the machine
+            token=0,
+            name="",
+            principal="",
+            since=since,
+            done=(done or Position()).held,
+            upto=(upto or Position()).held,
+            most=most,
+            size=size,
+            parts=parts,
+            enrol=enrol,
+            where=where,
+        )
         try:
             self._tell(AvailabilityRequested(token, request, int(patience * SECOND)))
-            answer = await answers.get()
+            answer = await _answered(answers)
         finally:
-            del self._answers[token]
-            self._tell(ReadCancelled(token))
-        if isinstance(answer, Fail):
-            raise Unreachable(answer.reason) if answer.code is Refusal.SILENT else Refused(answer.code, answer.reason)
-        assert isinstance(answer, ReportAvailable)
+            self._forget(token)
+        assert isinstance(answer, ReportAvailable), "that is what was asked for"
         self._members[topic] = answer.available.members
         return answer.available
 
@@ -206,39 +167,41 @@ class Reader:
         order = list(repositories) or list(self._members.get(topic, ()))
         if not order:
             raise Unreachable(f"the repositories of {topic!r} are not known: ask for its stock first")
-        token = self._fabric.token()
-        answers = self._answers[token] = asyncio.Queue()
+        token, answers = self._expect()
         rest = wanted
-        self._watch(topic)
         try:
-            self._tell(PagesRequested(token, topic, wanted, where, order, int(patience * SECOND)))
+            self._tell(
+                PagesRequested(
+                    token=token,
+                    topic=topic,
+                    wanted=wanted,
+                    where=where,
+                    repositories=order,
+                    patience=int(patience * SECOND),
+                )
+            )
             while rest.streams:
-                answer = await answers.get()
-                if isinstance(answer, Fail):
-                    refused = Refused(answer.code, answer.reason)
-                    raise Unreachable(answer.reason) if answer.code is Refusal.SILENT else refused
-                assert isinstance(answer, DeliverPage)
+                answer = await _answered(answers)
+                assert isinstance(answer, DeliverPage), "that is what was asked for"
                 rest = answer.rest
                 yield answer.leaf
                 self._tell(PageConsumed(token))
         finally:
-            del self._answers[token]
-            self._tell(ReadCancelled(token))
+            self._forget(token)
 
     async def acknowledge(self, topic: str, done: Position) -> None:
         """Repositories need not keep these for us any more. What is lost of that is made good by a later one."""
-        self._watch(topic)
-        await self._fabric._bundles.find(topic, _KNOWN_WITHIN)  # each of its repositories is told
+        if topic not in self._members:
+            with suppress(StentorError):  # each of its repositories is told, as soon as somebody says who they are
+                await self.stock(topic, since="now", patience=_KNOWN_WITHIN)
         self._tell(ReadAcknowledged(topic, done))
-        await asyncio.gather(*self._tasks, return_exceptions=True)
 
 
-@asynccontextmanager
-async def reading(fabric: Correspondent, name: str) -> AsyncIterator[Reader]:
-    """A reader on a link of its own: pages are large, and must not delay anything else."""
-    await fabric.__aenter__()
-    try:
-        async with Reader(fabric, name) as reader:
-            yield reader
-    finally:
-        await fabric.close()
+async def _answered(answers: _Answers) -> ReportAvailable | DeliverPage:
+    """Return the next answer, or raise why there is none."""
+    answer = await answers.get()
+    if isinstance(answer, Fail):
+        raise Unreachable(answer.reason) if answer.code is Refusal.SILENT else Refused(answer.code, answer.reason)
+    if isinstance(answer, Exception):
+        raise answer
+    return answer

@@ -14,6 +14,8 @@ Incarnation = NewType("Incarnation", int)
 CatenationNumber = NewType("CatenationNumber", int)
 
 NO_SCHEMA = SchemaId(0)
+LIFE_BITS = 7  # of an incarnation: a draw that tells lives apart which began in the same millisecond
+_LIFE_EPOCH_MS = 1_577_836_800_000  # 2020-01-01 in milliseconds since 1970, so that a life fits into 48 bits
 _MADE_UP = re.compile(r".+-[0-9]+-[0-9a-f]{6}")
 
 
@@ -30,6 +32,11 @@ def topic_id(name: str) -> TopicId:
 def is_made_up(name: str) -> bool:
     """Return whether a client's name looks like one that the library makes up: host, process and a random part."""
     return _MADE_UP.fullmatch(name) is not None
+
+
+def incarnation_at(time: int) -> Incarnation:
+    """Return the lowest incarnation of a life that began at a time, in nanoseconds since 1970."""
+    return Incarnation(max(time // 1_000_000 - _LIFE_EPOCH_MS, 1) << LIFE_BITS)
 
 
 def publisher_id(principal: str, name: str) -> PublisherId:

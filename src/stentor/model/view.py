@@ -1,4 +1,4 @@
-"""What a broker tells about the network around it: for `stentor map`, `route` and `explain`, and for the console."""
+"""What a broker tells of access and of the network around it: for `stentor map`, `route`, `explain` and `access`."""
 
 import msgspec
 
@@ -94,3 +94,23 @@ class Explanation(msgspec.Struct, frozen=True):
     hops: tuple[HopView, ...]
     stranded: tuple[str, ...]  # members that want it and cannot be reached
     wanted: bool = False  # somebody subscribes to its topic, here or elsewhere, whatever the filter
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether somebody may do something; if not, why, and what would allow it."""
+
+    act: str
+    allowed: bool
+    reason: str = ""
+
+
+class AccessView(msgspec.Struct, frozen=True, kw_only=True):
+    """What is in force at a broker, as far as it is told to whoever asked."""
+
+    node: str
+    default: str  # "granted" or "open": what holds for topics that no rule is about
+    rules: tuple[str, ...] = ()  # as they are written in a file
+    principal: str = ""  # whom it is about
+    topic: str = ""
+    reliable: str = ""  # the owner, if the topic is a reliable one
+    verdicts: tuple[Verdict, ...] = ()

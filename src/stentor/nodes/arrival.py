@@ -2,15 +2,14 @@
 
 The client dials the other broker, says hello and subscribes there while the old broker still serves it. It goes on when
 all brokers know of that, or had their time. For a moment its subscriptions are in force at both, so no event falls
-between them. What the new broker sends meanwhile is held
-back, because a publisher's events come in order: once the old link is read to its end, the held events follow, and
-those that came by both links are dropped by their numbers.
+between them. What the new broker sends meanwhile is held back, because a publisher's events come in order: once the old
+link is read to its end, the held events follow, and those that came by both links are dropped by their numbers.
 """
 
 import enum
 from collections.abc import Iterable
 
-from stentor.machine import MILLISECOND, SECOND, Effect, LinkOpened, Send
+from stentor.machine import MILLISECOND, SECOND, LinkOpened, Send, Step
 from stentor.model.errors import FrameError, Refusal
 from stentor.model.ids import LinkId, SubscriptionId
 from stentor.model.messages import (
@@ -64,8 +63,10 @@ class Failed(Exception):
 class Arrival:
     """The second link of a client that is about to move."""
 
-    def __init__(self, link: LinkId, address: str, *, is_redirected: bool) -> None:
-        self.link, self.address = link, address
+    def __init__(self, step: Step, link: LinkId, address: str, *, is_redirected: bool) -> None:
+        self._step = step
+        self.link = link
+        self.address = address
         self.is_redirected = is_redirected  # the old broker asked for it: if it fails, the client stays
         self.stage = Stage.DIALLING
         # Invariants: `connection` and `greeting` are there from GREETING on, `welcome` from SUBSCRIBING on.
@@ -80,22 +81,22 @@ class Arrival:
         assert (self.stage, to) in TRANSITIONS, f"{self.stage} is not followed by {to}"
         self.stage = to
 
-    def open(self, now: int, happened: LinkOpened, settings: Settings) -> None:
+    def open(self, opened: LinkOpened, settings: Settings) -> None:
         """The link stands: say hello."""
         self.advance(Stage.GREETING)
         window, buffer, heartbeat = settings.window, settings.buffer, settings.heartbeat
-        self.connection = Connection(happened.link, now, window, buffer, heartbeat)
-        self.greeting = Greeting(happened, settings.hello(int(self.link), is_placed=True))
+        self.connection = Connection(opened.link, self._step.now, window, buffer, heartbeat)
+        self.greeting = Greeting(opened, settings.hello(int(self.link), is_placed=True))
         self.connection.outbox.post(self.greeting.first_word())
 
-    def receive(self, now: int, data: bytes, requests: Iterable[Subscription]) -> None:
+    def receive(self, data: bytes, requests: Iterable[Subscription]) -> None:
         """Read what the new broker says; raise Failed or FrameError if it does not take the client.
 
         `requests` are the client's subscriptions, to be made when it is welcome.
         """
         connection = self.connection
         assert connection is not None, "nothing is received on a link before it is opened"
-        chunk = connection.feed(now, data) or b""
+        chunk = connection.feed(self._step.now, data) or b""
         position = 0
         while position < len(chunk):
             kind, length = measure(chunk, position, connection.largest_frame)
@@ -147,14 +148,15 @@ class Arrival:
                 self._unconfirmed.add(message.id)
             self.connection.outbox.post(message)
 
-    def beat(self, now: int) -> None:
+    def beat(self) -> None:
         if self.connection is not None and self.connection.greeted:
-            self.connection.beat(now)
+            self.connection.beat(self._step.now)
 
-    def release(self) -> list[Effect]:
-        """Return what is to be sent to the new broker."""
+    def release(self) -> None:
+        """Send what waits for the new broker."""
         ready = [] if self.connection is None else self.connection.outbox.release()
-        return [Send(self.link, ready)] if ready else []
+        if ready:
+            self._step.emit(Send(self.link, ready))
 
     def take_held(self) -> bytes:
         """Return what the new broker sent meanwhile, to be read now."""

@@ -1,6 +1,6 @@
 """The client: a publisher and a subscriber on one link that comes back by itself, composed into one machine."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from stentor.machine import (
@@ -15,7 +15,7 @@ from stentor.machine import (
     StopRequested,
     TimerFired,
 )
-from stentor.model.attribute import Schema
+from stentor.model.attribute import Schema, Value
 from stentor.model.errors import FrameError, Refusal
 from stentor.model.ids import SchemaId, TopicId
 from stentor.model.messages import (
@@ -56,8 +56,6 @@ from stentor.nodes.client_api import (
     FlushRequested,
     MoreRequested,
     Moved,
-    Offered,
-    OfferedMany,
     RefuseFlow,
     ResumePublishing,
     SubscribeRequested,
@@ -85,55 +83,66 @@ class Client(ClientLink):
         super().__init__(settings)
         self.publisher = BestEffortPublisher(settings.incarnation, settings.buffer)
         self.subscriber = BestEffortSubscriber(settings.window)
-        self.traces = self.sums = False  # whether the broker wants to be told what is done with events, summed up
-        self.is_operator = False  # whether the broker obeys our orders
-        self._full = False
+        self.traces = False  # the broker wants to be told what is done with events
+        self.sums = False  # … summed up
+        self.is_operator = False  # the broker obeys our orders
+        self._full = False  # a publisher waits for room
         self._confirmations = Confirmations()
         self._questions: list[int] = []  # waiting for an answer
         self._bundles = BundleRequests()
-        self._subscriptions = ClientSubscriptions(self.subscriber, self._post, self._act)
-        self._inputs: dict[type[Input], Callable[[int, Any], None]] = {
-            Started: lambda now, _: self._dial(now),
-            LinkOpened: self._opened,
-            LinkLost: lambda now, lost: self._lost(now, lost.link, lost.reason),
-            CertificateEnded: self._certificate_ended,
-            Received: self._received,
-            TimerFired: self._timer_fired,
-            Offered: self._offered,
-            OfferedMany: self._offered_many,
-            TurnEnded: lambda *_: None,
+        self._subscriptions = ClientSubscriptions(self._step, self.subscriber, self._post)
+        self._inputs: dict[type[Input], Callable[[Any], None]] = {
+            Started: lambda _: self._dial(),
+            LinkOpened: self._on_link_opened,
+            LinkLost: lambda lost: self._on_link_lost(lost.link, lost.reason),
+            CertificateEnded: self._on_certificate_ended,
+            Received: self._on_received,
+            TimerFired: self._on_timer,
+            TurnEnded: lambda _: None,
             SubscribeRequested: self._subscriptions.subscribe,
             UnsubscribeRequested: self._subscriptions.unsubscribe,
             MoreRequested: self._subscriptions.demand,
-            FlushRequested: self._flush_requested,
-            FlowCheckRequested: lambda _, asked: self._confirmations.request_check(asked.token),
-            Asked: self._asked,
-            BundleWatched: lambda _, watched: self._bundles.add(watched, self._connection),
-            Moved: self._moved,
-            StopRequested: self._stop_requested,
+            FlushRequested: self._on_flush_requested,
+            FlowCheckRequested: lambda requested: self._confirmations.request_check(requested.token),
+            Asked: self._on_asked,
+            BundleWatched: lambda watched: self._bundles.add(watched, self._connection),
+            Moved: self._on_moved,
+            StopRequested: self._on_stop_requested,
         }
-        self._messages: dict[type[Message], Callable[[int, Any], None]] = {
-            Challenge: self._challenged,
+        self._messages: dict[type[Message], Callable[[Any], None]] = {
+            Challenge: self._on_challenge,
             Welcome: self._welcomed,
             Topic: self._subscriptions.define_topic,
             SchemaDefinition: self._subscriptions.define_schema,
             Receipt: self._subscriptions.on_receipt,
-            Credit: lambda _, credit: self._linked.outbox.grant(credit.limit),
+            Credit: lambda credit: self._linked.outbox.grant(credit.limit),
             Missed: self._subscriptions.on_missed,
-            Pong: self._echo,
-            FlowRefusal: self._flow_refused,
-            Redirect: self._redirected,
-            BundleReport: lambda _, report: self._effects.append(self._bundles.tell(report)),
-            **dict.fromkeys((StatusReport, ViewReport, ExplanationReport, AdminReceipt), self._told),
-            **dict.fromkeys((SettlementReport, AccessReport, AccessReceipt), self._told),
+            Pong: self._on_pong,
+            FlowRefusal: self._on_flow_refusal,
+            Redirect: self._on_redirect,
+            BundleReport: lambda report: self._step.emit(self._bundles.tell(report)),
+            **dict.fromkeys((StatusReport, ViewReport, ExplanationReport, AdminReceipt), self._on_answer),
+            **dict.fromkeys((SettlementReport, AccessReport, AccessReceipt), self._on_answer),
         }
 
     def step(self, now: int, happened: Input) -> list[Effect]:
         """Raises InvalidInput, with nothing changed, for an application's input that is wrong."""
-        self._inputs[type(happened)](now, happened)
-        if type(happened) is Offered or type(happened) is OfferedMany:
-            return []  # it leaves when the turn ends
+        self._step.now = now
+        self._inputs[type(happened)](happened)
         return self._flush()
+
+    def publish(self, topic: str, attributes: Mapping[str, Value], body: bytes, time: int) -> None:
+        """Take an event in, which leaves when the turn ends; `time` is nanoseconds since 1970.
+
+        Raises InvalidInput, with nothing changed, if the event cannot be published.
+        """
+        self.publisher.offer(topic, attributes, body, time)
+
+    def publish_many(
+        self, topic: str, columns: Mapping[str, Sequence[Value | None]], bodies: Sequence[bytes], time: int
+    ) -> None:
+        """Take many events on one topic in, or none; each attribute is a column as long as `bodies`."""
+        self.publisher.offer_many(topic, columns, bodies, time)
 
     @property
     def room(self) -> bool:
@@ -151,10 +160,11 @@ class Client(ClientLink):
         return self.subscriber.topics
 
     def _flush(self) -> list[Effect]:
-        subscriber = self.subscriber
-        effects: list[Effect] = [
-            Deliver(subscription.id, *subscriber.serve(subscription)) for subscription in subscriber.served.values()
-        ]
+        """Return what was decided in this step behind what it lets out: a link is closed after what is sent on it."""
+        step, subscriber = self._step, self.subscriber
+        decided = step.end()
+        for subscription in subscriber.served.values():
+            step.emit(Deliver(subscription.id, *subscriber.serve(subscription)))
         subscriber.served.clear()
         connection = self._connection
         if connection is not None:
@@ -166,23 +176,23 @@ class Client(ClientLink):
                     events_first = connection.outbox.release()
                     self._confirmations.mark(connection.outbox)
                     if events_first:
-                        effects.append(Send(connection.link, events_first))
+                        step.emit(Send(connection.link, events_first))
             ready = connection.outbox.release()
             if ready:
-                effects.append(Send(connection.link, ready))
+                step.emit(Send(connection.link, ready))
         if self._arrival is not None:
-            effects += self._arrival.release()
+            self._arrival.release()
         subscriber.taken = 0
         if self._full and self.publisher.pending * 2 <= self._settings.buffer:
             self._full = False
-            effects.append(ResumePublishing())
-        effects += self._effects
-        self._effects = []
+            step.emit(ResumePublishing())
+        effects = step.end()
+        effects += decided
         return effects
 
     # ---- what brokers say
 
-    def _take(self, now: int, connection: Connection, data: bytes) -> None:
+    def _take(self, connection: Connection, data: bytes) -> None:
         position, size = 0, len(data)
         while position < size and self._connection is connection:
             runs, position = split(data, position, self.subscriber.routes)
@@ -201,21 +211,21 @@ class Client(ClientLink):
                     raise FrameError(Refusal.CORRUPT, "an events frame without events")
                 self.subscriber.open_flow(head.flow_of(data, position))
             else:
-                self._hear(now, connection, decode(data[position : position + length]), size - position)
+                self._hear(connection, decode(data[position : position + length]), size - position)
                 position += length
 
-    def _hear(self, now: int, connection: Connection, message: AnyMessage, rest: int) -> None:
+    def _hear(self, connection: Connection, message: AnyMessage, rest: int) -> None:
         if type(message) is Heartbeat:
             connection.check_position(message.position, rest)
         elif type(message) is Rejection:
-            self._give_up(now, message.code, message.reason)
+            self._give_up(message.code, message.reason)
         elif type(message) is Farewell:
-            self._give_up(now, Refusal.CLOSING, message.reason)
+            self._give_up(Refusal.CLOSING, message.reason)
         else:
             handler = self._messages.get(type(message))
             if handler is None or connection.greeted == isinstance(message, Welcome | Challenge):
                 raise FrameError(Refusal.PROTOCOL, f"the message {message.tag!r} has no place here")
-            handler(now, message)
+            handler(message)
 
     # ---- what becomes of the link
 
@@ -231,13 +241,14 @@ class Client(ClientLink):
         connection = self._linked
         self.subscriber.narrow(connection.window)
         self.publisher.largest_body = welcome.largest_body
-        self.traces, self.sums, self.is_operator = welcome.traces, welcome.sums, welcome.is_operator
+        self.traces, self.sums = welcome.traces, welcome.sums
+        self.is_operator = welcome.is_operator
         self._bundles.greet(connection)
 
-    def _on_link_down(self, outbox: Outbox | None, reason: str) -> list[Effect]:
-        unknown = self._confirmations.on_link_lost(outbox, reason, self._questions)
+    def _on_link_down(self, outbox: Outbox | None, reason: str) -> list[int]:
+        unanswered = self._confirmations.on_link_lost(outbox, reason, self._questions)
         self._questions.clear()
-        return [CompleteFlush(token, reason) for token in unknown]
+        return unanswered
 
     def _mark_departure(self, outbox: Outbox) -> None:
         self._confirmations.mark_departure(outbox)
@@ -248,38 +259,32 @@ class Client(ClientLink):
 
     # ---- publishing
 
-    def _offered(self, now: int, offered: Offered) -> None:  # noqa: ARG002
-        self.publisher.offer(offered.topic, offered.attributes, offered.body, offered.time)
-
-    def _offered_many(self, now: int, offered: OfferedMany) -> None:  # noqa: ARG002
-        self.publisher.offer_many(offered.topic, offered.columns, offered.bodies, offered.time)
-
-    def _flush_requested(self, now: int, asked: FlushRequested) -> None:  # noqa: ARG002
-        doubt = self._confirmations.request_flush(asked.token)
+    def _on_flush_requested(self, requested: FlushRequested) -> None:
+        doubt = self._confirmations.request_flush(requested.token)
         if doubt:
-            self._effects.append(CompleteFlush(asked.token, doubt))
+            self._step.emit(CompleteFlush(requested.token, doubt))
 
-    def _flow_refused(self, now: int, refusal: FlowRefusal) -> None:  # noqa: ARG002
-        self._effects.append(RefuseFlow(refusal.topic, refusal.code, refusal.reason))
+    def _on_flow_refusal(self, refusal: FlowRefusal) -> None:
+        self._step.emit(RefuseFlow(refusal.topic, refusal.code, refusal.reason))
 
-    def _echo(self, now: int, pong: Pong) -> None:
+    def _on_pong(self, pong: Pong) -> None:
         if not self._confirmations.on_echo(pong.token):
             return
         if pong.token != DEPARTURE:
-            self._effects.append(CompleteFlush(pong.token))
+            self._step.emit(CompleteFlush(pong.token))
         elif self._arrival is not None:
-            self._switch(now, self._arrival)
+            self._switch(self._arrival)
 
     # ---- questions
 
-    def _asked(self, now: int, asked: Asked) -> None:  # noqa: ARG002
+    def _on_asked(self, asked: Asked) -> None:
         if self._connection is None or not self._connection.greeted:
-            self._effects.append(CompleteFlush(asked.question.token, "not connected"))
+            self._step.emit(CompleteFlush(asked.question.token, "not connected"))
         else:
             self._questions.append(asked.question.token)
             self._connection.outbox.post(asked.question)
 
-    def _told(self, now: int, answer: Answer) -> None:  # noqa: ARG002
+    def _on_answer(self, answer: Answer) -> None:
         if answer.token in self._questions:
             self._questions.remove(answer.token)
-            self._effects.append(AnswerQuery(answer))
+            self._step.emit(AnswerQuery(answer))

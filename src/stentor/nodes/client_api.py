@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 
 from stentor.machine import Buffer, Effect, Input
-from stentor.model.attribute import Value
 from stentor.model.errors import Refusal
 from stentor.model.ids import SubscriptionId, TopicId
 from stentor.model.messages import (
@@ -22,6 +21,7 @@ from stentor.model.messages import (
     ViewReport,
     ViewRequest,
 )
+from stentor.protocols.delivery.endpoint_api import Refuse as Refuse
 from stentor.protocols.delivery.endpoint_api import ResumePublishing as ResumePublishing
 from stentor.protocols.delivery.endpoint_api import TurnEnded as TurnEnded
 
@@ -31,24 +31,6 @@ Question = (
 Answer = StatusReport | ViewReport | ExplanationReport | SettlementReport | AccessReport | AdminReceipt | AccessReceipt
 
 # ---- what the application says
-
-
-class Offered(Input, frozen=True, tag="offered"):
-    """An event to publish; `time` is nanoseconds since 1970."""
-
-    topic: str
-    attributes: Mapping[str, Value]
-    body: bytes
-    time: int
-
-
-class OfferedMany(Input, frozen=True, tag="offered many"):
-    """Many events on one topic; each attribute is a column as long as `bodies`."""
-
-    topic: str
-    columns: Mapping[str, Sequence[Value | None]]
-    bodies: Sequence[bytes]
-    time: int
 
 
 class SubscribeRequested(Input, frozen=True, gc=False, tag="wished"):
@@ -164,11 +146,4 @@ class Connect(Effect, frozen=True, gc=False, tag="connect"):
 class Disconnect(Effect, frozen=True, gc=False, tag="disconnect"):
     """The link is down and will be tried again."""
 
-    reason: str
-
-
-class Halt(Effect, frozen=True, gc=False, tag="halt"):
-    """This client was refused for good."""
-
-    code: Refusal
     reason: str

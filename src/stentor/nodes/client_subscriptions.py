@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from stentor.machine import Effect, Report
+from stentor.machine import Step
 from stentor.model.attribute import check_schema
 from stentor.model.errors import FrameError, InvalidInput, Refusal
 from stentor.model.filter import Filter
@@ -18,34 +18,34 @@ from stentor.nodes.client_api import (
 from stentor.protocols.delivery.besteffort.subscriber import BestEffortSubscriber, ClientSubscription
 
 
-def request_of(wish: ClientSubscription) -> Subscription:
-    return Subscription(wish.id, wish.pattern, str(wish.filter or ""))
+def request_of(subscription: ClientSubscription) -> Subscription:
+    return Subscription(subscription.id, subscription.pattern, str(subscription.filter or ""))
 
 
 class ClientSubscriptions:
     """Tells a broker what the application subscribes to, and the application what becomes of it."""
 
-    def __init__(
-        self, subscriber: BestEffortSubscriber, post: Callable[[Message], None], act: Callable[[Effect], None]
-    ) -> None:
+    def __init__(self, step: Step, subscriber: BestEffortSubscriber, post: Callable[[Message], None]) -> None:
         """`post` reaches whoever serves the client; nobody, while it has no link."""
-        self._subscriber, self._post, self._act = subscriber, post, act
+        self._step = step
+        self._subscriber = subscriber
+        self._post = post
 
     # ---- what the application says
 
-    def subscribe(self, now: int, wished: SubscribeRequested) -> None:  # noqa: ARG002
-        check_pattern(wished.pattern)
-        where = Filter(wished.where) if wished.where else None
-        subscription = ClientSubscription(wished.subscription, wished.pattern, where, wished.eager)
+    def subscribe(self, requested: SubscribeRequested) -> None:
+        check_pattern(requested.pattern)
+        where = Filter(requested.where) if requested.where else None
+        subscription = ClientSubscription(requested.subscription, requested.pattern, where, requested.eager)
         self._subscriber.add(subscription)
         self._post(request_of(subscription))
 
-    def unsubscribe(self, now: int, unwished: UnsubscribeRequested) -> None:  # noqa: ARG002
-        self._subscriber.remove(unwished.subscription)
-        self._post(Unsubscription(unwished.subscription))
+    def unsubscribe(self, requested: UnsubscribeRequested) -> None:
+        self._subscriber.remove(requested.subscription)
+        self._post(Unsubscription(requested.subscription))
 
-    def demand(self, now: int, demanded: MoreRequested) -> None:  # noqa: ARG002
-        subscription = self._subscriber.subscriptions.get(demanded.subscription)
+    def demand(self, requested: MoreRequested) -> None:
+        subscription = self._subscriber.subscriptions.get(requested.subscription)
         if subscription is not None:
             subscription.wants_more = True
             if subscription.waiting:
@@ -53,28 +53,28 @@ class ClientSubscriptions:
 
     # ---- what the broker says
 
-    def on_receipt(self, now: int, receipt: Receipt) -> None:  # noqa: ARG002
+    def on_receipt(self, receipt: Receipt) -> None:
         subscription = self._subscriber.subscriptions.get(receipt.id)
         if subscription is None:
             return
         if receipt.code is None:
             subscription.confirmed = True
-            self._act(ConfirmSubscription(receipt.id))
+            self._step.emit(ConfirmSubscription(receipt.id))
         else:
             self._subscriber.remove(receipt.id)
-            self._act(DenySubscription(receipt.id, receipt.code, receipt.reason))
+            self._step.emit(DenySubscription(receipt.id, receipt.code, receipt.reason))
 
-    def on_missed(self, now: int, missed: Missed) -> None:  # noqa: ARG002
-        for subscription, events in missed.events.items():
-            wish = self._subscriber.subscriptions.get(subscription)
-            if wish is not None:
-                wish.missed += events
-        self._act(Report("warning", "events missed", {"events": sum(missed.events.values())}))
+    def on_missed(self, missed: Missed) -> None:
+        for number, events in missed.events.items():
+            subscription = self._subscriber.subscriptions.get(number)
+            if subscription is not None:
+                subscription.missed += events
+        self._step.report("warning", "events missed", events=sum(missed.events.values()))
 
-    def define_topic(self, now: int, topic: Topic) -> None:  # noqa: ARG002
+    def define_topic(self, topic: Topic) -> None:
         self._subscriber.define_topic(topic.id, topic.name)
 
-    def define_schema(self, now: int, definition: SchemaDefinition) -> None:  # noqa: ARG002
+    def define_schema(self, definition: SchemaDefinition) -> None:
         try:
             schema = check_schema(definition.schema)
         except InvalidInput as error:

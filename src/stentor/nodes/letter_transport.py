@@ -1,6 +1,6 @@
 """Letter transport: how machines of reliable delivery speak over a link: through a client, on communication topics."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from stentor.machine import SECOND, Effect, Input, Report, Started, StartTimer, StopRequested, Timer, TimerFired
 from stentor.model.errors import FrameError
@@ -14,7 +14,6 @@ from stentor.nodes.client_api import (
     Connect,
     Deliver,
     DenySubscription,
-    Offered,
     Question,
     RefuseFlow,
     SubscribeRequested,
@@ -37,11 +36,10 @@ from stentor.protocols.delivery.transport import (
     Unsubscribe,
     Vouched,
 )
+from stentor.wire import letter
 from stentor.wire.block import Block
 from stentor.wire.head import schema_of
-from stentor.wire.letter import read, write
 
-_LETTER = 512 << 10
 _MOST_TRACES = 4096  # that wait until they are told
 
 
@@ -146,6 +144,11 @@ class LetterTransport:
         """Whether something was traced, and nothing will make us tell it yet."""
         return bool(self.traces.rows) and not self._telling
 
+    @property
+    def has_waiting(self) -> bool:
+        """Whether something leaves with the next `send`, whatever that is about."""
+        return bool(self._pending) or self.untold
+
     def _trace(self, now: int) -> list[Effect]:
         """See to it that what was traced is told soon."""
         if len(self.traces.rows) >= _MOST_TRACES:
@@ -163,7 +166,9 @@ class LetterTransport:
                 case Deliver():
                     told += self._open(effect, done)
                 case Connect():
-                    self._principal, self._node, self.linked = effect.principal, effect.node, False
+                    self._principal = effect.principal
+                    self._node = effect.node
+                    self.linked = False
                     self.traces.switch(self.client.traces and self._traceable, self.client.sums)
                     if self.traces.on:
                         self._traces.send_again(self.client.publisher)
@@ -204,12 +209,12 @@ class LetterTransport:
                     continue
                 for body in block.bodies():
                     try:
-                        letter = read(body)
+                        found = letter.read(body)
                     except FrameError as error:
                         done.append(Report("warning", "a letter that cannot be read", {"reason": str(error)}))
                     else:
                         requester = requester_of(self.client.topics[block.topic])
-                        inputs.append(LetterReceived(block.publisher, letter.events, letter.blocks, requester))
+                        inputs.append(LetterReceived(block.publisher, found.events, found.blocks, requester))
         if blocks:
             inputs.append(EventsReceived(blocks))
         return inputs
@@ -226,8 +231,8 @@ class LetterTransport:
         pending, self._pending = self._pending, []
         for effect in effects:
             if isinstance(effect, SendLetter):
-                for blocks in _letters(effect.blocks):
-                    self.client.step(now, Offered(effect.to, {}, write(effect.events, blocks), 0))
+                for blocks in letter.split(effect.blocks) if effect.blocks else ((),):
+                    self.client.publish(effect.to, {}, letter.write(effect.events, blocks), 0)
                 said = True
             elif isinstance(effect, Publish):
                 self.client.publisher.forward(effect.to or self._topic, effect.block)
@@ -238,14 +243,3 @@ class LetterTransport:
             return rest, []
         done, told = self._sort([*pending, *self.client.step(now, TurnEnded())])
         return [*rest, *done], told
-
-
-def _letters(blocks: Sequence[Block]) -> Iterator[Sequence[Block]]:
-    """Events that are sent again, in as many letters as it takes so that none is larger than its largest event."""
-    start = size = 0
-    for at, block in enumerate(blocks):
-        size += len(block.frame)
-        if size > _LETTER and at > start:
-            yield blocks[start:at]
-            start, size = at, len(block.frame)
-    yield blocks[start:]

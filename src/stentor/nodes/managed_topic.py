@@ -34,8 +34,8 @@ class ManagedTopic:
     def renew(self, machine: TopicRepository) -> None:
         """Go on with a machine that knows nothing yet."""
         self.machine.log.release()
-        self._stale_upto = max(self.machine.feeds.tokens, self.machine.commits.tokens)
-        machine.feeds.tokens = machine.commits.tokens = self._stale_upto
+        self._stale_upto = self.machine.last_token
+        machine.skip_tokens(self._stale_upto)
         self.machine = machine
 
     def is_stale(self, happened: Input) -> bool:

@@ -38,7 +38,7 @@ from stentor.model.status import TopicHealth
 from stentor.model.trace import TRACE, kept_of
 from stentor.nodes.broker.admin import LEFT
 from stentor.nodes.client import Settings
-from stentor.nodes.client_api import AnswerQuery, CompleteFlush, Connect, Halt
+from stentor.nodes.client_api import AnswerQuery, CompleteFlush, Connect, Refuse
 from stentor.nodes.conclusion import Conclude, Concluded
 from stentor.nodes.containment import FATAL, Offenders, senders_of
 from stentor.nodes.letter_transport import LetterTransport
@@ -252,7 +252,7 @@ class RepositoryNode:
         self._is_concluding = True
         for topic, managed in self._managed.items():
             if topic != self._kept:
-                managed.machine.tracer.tell_progress(now, is_last=True)
+                managed.machine.conclude(now)
         self._take(now, *self._post.conclude(now))
         kept = self._managed.get(self._kept)
         if kept is not None and kept.machine.is_open and kept.heard:
@@ -269,7 +269,7 @@ class RepositoryNode:
                 self._principal = self._room.operator = effect.principal
                 self._id = publisher_id(effect.principal, repository_name(self._settings.name))
                 self._hear_traces(now)
-            elif isinstance(effect, Halt):
+            elif isinstance(effect, Refuse):
                 self._effects.append(Stop(effect.reason))
             elif isinstance(effect, ShareAccess):
                 self._share(now, effect)
@@ -327,7 +327,7 @@ class RepositoryNode:
                 self._take(now, *self._post.send(now, machine.step(now, LinkUp(self._principal))))
             heard, managed.heard = managed.heard, []
             self._take(now, *self._step(now, topic, managed, heard))
-        if machine.gone and self._managed.get(topic) is managed:
+        if machine.is_gone and self._managed.get(topic) is managed:
             self._let_go(now, topic)
 
     def _step(
@@ -442,7 +442,7 @@ class RepositoryNode:
                 self._drain(now, heard, event)
                 return True
             if event.topic in self._managed:
-                if reason := self._managed[event.topic].machine.unopened:
+                if reason := self._managed[event.topic].machine.state.unopened:
                     raise Refused(Refusal.BUSY, f"{self._settings.name} cannot open {event.topic}: {reason}")
                 return False
             if event.topic in self._unserved:

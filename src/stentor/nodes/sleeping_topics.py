@@ -47,13 +47,13 @@ class SleepingTopics(dict[str, SleepingTopic]):
         has rested, so it manages its topic alone and waits for nothing. Topics of our own, and those that are held at
         borders, are few, and listen to more than their name.
         """
-        is_special = machine.mailboxes.is_mail or machine.feeds.held
-        rests = machine.is_open and not machine.gone and machine.interval.has_lasted(now, self._after)
+        is_special = machine.state.mailboxes.is_mail or machine.feeds.are_events_sent_along
+        rests = machine.is_open and not machine.is_gone and machine.interval.has_lasted(now, self._after)
         if not rests or self._after == 0 or is_special or not machine.registry.created:
             return False
         if not machine.tracer.is_kept or machine.closing.is_due or machine.health.trouble:
             return False
-        return not (machine.feeds.cursors or machine.feeds.recalls or machine.gossip.sharing)
+        return not (machine.feeds.cursors or machine.state.reads.recalls or machine.gossip.sharing.is_awaited)
 
     def _until(self, now: int, machine: TopicRepository) -> int | None:
         """Return when something that is stored may be too old to be kept; None if nothing is stored."""
@@ -66,10 +66,10 @@ class SleepingTopics(dict[str, SleepingTopic]):
         self[machine.topic] = SleepingTopic(
             machine.registry.terms.owner,
             machine.registry.version,
-            machine.size,
+            machine.state.size,
             msgspec.msgpack.encode(machine.registry.access()),
             msgspec.json.encode(machine.status(now)),
-            tuple(machine.admission.publishers.values()),
+            tuple(machine.holders.publishers.values()),
         )
         until = self._until(now, machine)
         return StopTimer(machine.timer) if until is None else StartTimer(machine.timer, until)
@@ -77,9 +77,7 @@ class SleepingTopics(dict[str, SleepingTopic]):
     def hand_over(self, topic: str, machine: TopicRepository) -> SleepingTopic:
         """Take a topic out, and tell the machine that goes on with it what it knew before."""
         sleeping = self.pop(topic)
-        machine.size = sleeping.size
-        machine.is_announced = True
-        machine.admission.publishers.update({each.id: each for each in sleeping.publishers})
+        machine.wake(sleeping.size, sleeping.publishers)
         return sleeping
 
     def notices(self) -> Iterator[tuple[str, tuple[SharedFact, ...]]]:

@@ -93,7 +93,7 @@ class TopicRoom:
                 Refusal.TOPIC,
                 f"{settings.name} accepts {', '.join(settings.accepts)} only, and {topic} is none of these",
             )
-        stored = sum(each.machine.size for each in self._managed.values())
+        stored = sum(each.machine.state.size for each in self._managed.values())
         stored += sum(each.size for each in self._sleeping.values())
         if 0 < settings.most_bytes <= stored:
             raise Refused(

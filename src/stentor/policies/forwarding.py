@@ -1,12 +1,10 @@
-"""Forwarding policies: which members of a scope shall have an event. Each scope has one, its own or its parent's."""
+"""Forwarding policies: which members of a scope shall have an event. `scope_policies` says which one holds where."""
 
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-
-from stentor.model.errors import InvalidInput
 
 Chosen = int | NDArray[np.uint64]  # a mask of members: the same for all events, or one for each
 
@@ -16,8 +14,8 @@ class Forwarding(Protocol):
 
     selective: bool  # nobody gets what nobody wants: without any demand there is nothing to ask
 
-    def destinations(self, wanted: Callable[[], Chosen], members: int) -> Chosen:
-        """Who shall have the events: `wanted` matches them with the members' profiles, `members` can be reached."""
+    def destinations(self, wanted: Callable[[], Chosen], members: int, /) -> Chosen:
+        """Return who shall have the events: `wanted` matches them with profiles, `members` can be reached."""
         ...
 
 
@@ -26,7 +24,7 @@ class ContentRouting:
 
     selective = True
 
-    def destinations(self, wanted: Callable[[], Chosen], members: int) -> Chosen:
+    def destinations(self, wanted: Callable[[], Chosen], members: int, /) -> Chosen:
         chosen = wanted()
         return chosen & members if isinstance(chosen, int) else chosen & np.uint64(members)
 
@@ -36,19 +34,9 @@ class Flooding:
 
     selective = False
 
-    def destinations(self, wanted: Callable[[], Chosen], members: int) -> Chosen:  # noqa: ARG002
+    def destinations(self, _wanted: Callable[[], Chosen], members: int, /) -> Chosen:
         return members
 
 
 FORWARDING: Mapping[str, Forwarding] = {"content": ContentRouting(), "flooding": Flooding()}
 DEFAULT = "content"
-
-
-def resolve(scope: str, settings: Mapping[str, str]) -> Forwarding:
-    """The policy of a scope: that of its nearest ancestor, itself included, that sets one; "" is the network."""
-    while scope not in settings and scope:
-        scope = scope.rpartition("/")[0]
-    name = settings.get(scope, DEFAULT)
-    if name not in FORWARDING:
-        raise InvalidInput(f"there is no forwarding policy {name!r}: use one of {', '.join(FORWARDING)}")
-    return FORWARDING[name]

@@ -9,7 +9,7 @@ import msgspec
 
 from stentor.machine import Effect, StopRequested
 from stentor.model.communication import repository_name
-from stentor.model.ids import Incarnation
+from stentor.model.ids import incarnation_at
 from stentor.model.token import FabricToken
 from stentor.nodes.client import Settings
 from stentor.nodes.conclusion import Conclude, Concluded
@@ -25,7 +25,6 @@ from stentor.version import __version__
 
 _WINDOW = 64 << 20  # bytes of events that may be under way to it: publishers bound what they have in flight
 _CONCLUDED_WITHIN = 2.0  # seconds for the last traces; what is not kept by then the next life tells from its ledgers
-_EPOCH = 1_577_836_800_000  # 2020-01-01 in milliseconds since 1970
 
 
 class RepositoryHost:
@@ -47,7 +46,7 @@ class RepositoryHost:
         link = Settings(
             name=repository_name(settings.name),
             addresses=addresses,
-            incarnation=Incarnation((time.time_ns() // 1_000_000 - _EPOCH) << 7),
+            incarnation=incarnation_at(time.time_ns()),
             window=_WINDOW,
             buffer=_WINDOW,
             agent=f"stentor-repository {__version__}",

@@ -30,6 +30,7 @@ from stentor.machine import (
     TimerFired,
 )
 from stentor.model.ids import LinkId
+from stentor.simulation.clients import typed_calls
 from stentor.simulation.clock import Clock
 from stentor.simulation.disk import SimulatedDisk
 from stentor.simulation.journal import Journal
@@ -204,7 +205,7 @@ class Host:
             return
         world = self._world
         try:
-            effects = machine.step(self.now, happened)
+            effects = typed_calls.step(machine, self.now, happened)
         except Exception as error:
             world.trace.step(world.schedule.now, self.name, happened, [])
             self._die(silent=False)

@@ -6,7 +6,7 @@ A schema that the events need is defined by a control frame before them.
 """
 
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -22,6 +22,7 @@ from stentor.wire.block import Block
 from stentor.wire.frame import CONTROL, CONTROL_HEADER, EVENTS, VERSION
 from stentor.wire.head import HEADER_SIZE, schema_of
 
+SOFT_LETTER = 512 << 10  # bytes of events in a letter, unless one frame has more: others use the link, too
 _encoder = msgspec.msgpack.Encoder()
 _decoder: RangedDecoder[ControlEvent | SchemaDefinition] = RangedDecoder(
     AnyControlEvent | AnyReadingEvent | SchemaDefinition  # type: ignore[arg-type]
@@ -42,6 +43,18 @@ def write(events: Iterable[ControlEvent], blocks: Sequence[Block] = ()) -> bytes
         for event in (*(SchemaDefinition(schema) for schema in schemas.values()), *events)
     ]
     return b"".join((*parts, *(block.frame for block in blocks)))
+
+
+def split(blocks: Sequence[Block], most: int = SOFT_LETTER) -> Iterator[Sequence[Block]]:
+    """Divide events among as many letters as it takes so that none is larger than `most`, or than its only frame."""
+    start = size = 0
+    for at, block in enumerate(blocks):
+        size += len(block.frame)
+        if size > most and at > start:
+            yield blocks[start:at]
+            start, size = at, len(block.frame)
+    if blocks:
+        yield blocks[start:]
 
 
 def check_readable(event: ControlEvent) -> None:

@@ -45,10 +45,12 @@ from stentor.model.messages import AnyMessage, Hello, Message, SchemaDefinition,
 from stentor.model.scope import ScopePath
 from stentor.nodes.broker.broker import Broker
 from stentor.nodes.client import Client, Settings
-from stentor.nodes.client_api import Deliver, MoreRequested, Offered, SubscribeRequested, TurnEnded
+from stentor.nodes.client_api import Deliver, MoreRequested, SubscribeRequested, TurnEnded
 from stentor.nodes.network.network import NetworkSettings
 from stentor.policies.access import AccessSettings
 from stentor.protocols.delivery.besteffort.subscriber import frames
+from stentor.simulation.clients import typed_calls
+from stentor.simulation.clients.typed_calls import PublishCalled
 from stentor.wire import block, frame
 from stentor.wire.block import Block, Origin
 from stentor.wire.frame import CONTROL, PREAMBLE
@@ -127,7 +129,7 @@ class Actor:
         """Step; what it sends is under way afterwards."""
         effects = []
         for each in happened:
-            for effect in self.machine.step(self.stage.now, each):
+            for effect in typed_calls.step(self.machine, self.stage.now, each):
                 effects.append(effect)
                 self._perform(effect)
         return effects
@@ -173,7 +175,7 @@ class Actor:
     # ---- what applications do
 
     def publish(self, topic: str, body: bytes = b"", **attributes: Value) -> list[Effect]:
-        return self.do(Offered(topic, attributes, body, self.stage.now), TurnEnded())
+        return self.do(PublishCalled(topic, attributes, body, self.stage.now), TurnEnded())
 
     def subscribe(self, number: int, pattern: str, where: str = "") -> list[Effect]:
         return self.do(SubscribeRequested(SubscriptionId(number), pattern, where))

@@ -68,16 +68,16 @@ from stentor.nodes.client_api import (
     DenySubscription,
     Disconnect,
     FlushRequested,
-    Halt,
     MoreRequested,
-    Offered,
-    OfferedMany,
+    Refuse,
     ResumePublishing,
     SubscribeRequested,
     TurnEnded,
     UnsubscribeRequested,
 )
 from stentor.nodes.client_link import ClientTick, RedialBroker, WelcomeTimeout
+from stentor.simulation.clients import typed_calls
+from stentor.simulation.clients.typed_calls import PublishCalled, PublishManyCalled
 from stentor.wire import block, frame
 from stentor.wire.block import Block, Origin
 from stentor.wire.frame import CONTROL, LARGEST_GREETING, PREAMBLE
@@ -97,7 +97,7 @@ class Desk:
         self.link = LinkId(0)
 
     def tell(self, *happened: Input) -> list[Effect]:
-        return [effect for each in happened for effect in self.client.step(self.now, each)]
+        return [effect for each in happened for effect in typed_calls.step(self.client, self.now, each)]
 
     def open(self) -> list[Effect]:
         """Start it, or let it dial again, and open the link that it asks for."""
@@ -253,7 +253,7 @@ def test_a_refusal_ends_the_link_and_some_end_the_client(code: Refusal) -> None:
     effects = desk.hear(Rejection(code, "because"))
     assert Close(desk.link, "because") in effects
     fatal = code in (Refusal.FENCED, Refusal.UNAUTHENTICATED, Refusal.NOT_AUTHORISED)
-    assert told(effects) == [Disconnect("because"), *([Halt(code, "because")] if fatal else [])]
+    assert told(effects) == [Disconnect("because"), *([Refuse(code, "because")] if fatal else [])]
     if fatal:
         assert StopTimer(RedialBroker()) in effects
         assert desk.tell(LinkLost(desk.link, "later"), TurnEnded()) == []
@@ -367,7 +367,7 @@ def test_a_heartbeat_at_a_wrong_position_breaks_the_link() -> None:
 
 def test_what_is_offered_leaves_when_the_turn_ends() -> None:
     desk = Desk().connected()
-    assert desk.tell(Offered("t", {"n": 1}, b"a", 5), Offered("t", {"n": 2}, b"b", 6)) == []
+    assert desk.tell(PublishCalled("t", {"n": 1}, b"a", 5), PublishCalled("t", {"n": 2}, b"b", 6)) == []
     topic, schema, sent = said(desk.tell(TurnEnded()))
     assert (topic, schema) == (Topic(topic_id("t"), "t"), SchemaDefinition(NUMBERED))
     assert isinstance(sent, bytes)
@@ -379,9 +379,9 @@ def test_what_is_offered_leaves_when_the_turn_ends() -> None:
 @pytest.mark.req("GE-10")
 def test_what_is_offered_offline_leaves_after_the_welcome_in_order() -> None:
     desk = Desk()
-    assert desk.tell(Offered("t", {}, b"1", 0), TurnEnded()) == []
+    assert desk.tell(PublishCalled("t", {}, b"1", 0), TurnEnded()) == []
     desk.open()
-    desk.tell(Offered("t", {}, b"2", 0), TurnEnded())
+    desk.tell(PublishCalled("t", {}, b"2", 0), TurnEnded())
     *_, sent = said(desk.hear(PREAMBLE, WELCOME))
     assert isinstance(sent, bytes)
     assert Block(sent, EMPTY_SCHEMA).bodies() == [b"1", b"2"]
@@ -390,10 +390,10 @@ def test_what_is_offered_offline_leaves_after_the_welcome_in_order() -> None:
 def test_wrong_input_raises_and_changes_nothing() -> None:
     desk = Desk().connected()
     wrong: list[tuple[Input, type[InvalidInput]]] = [
-        (Offered("a/#", {}, b"", 0), TopicError),
-        (Offered("t", {"a": float("nan")}, b"", 0), InvalidInput),
-        (Offered("t", {}, bytes((1 << 20) + 1), 0), BodyTooLarge),
-        (OfferedMany("t", {"a": [1, 2]}, [b""], 0), InvalidInput),
+        (PublishCalled("a/#", {}, b"", 0), TopicError),
+        (PublishCalled("t", {"a": float("nan")}, b"", 0), InvalidInput),
+        (PublishCalled("t", {}, bytes((1 << 20) + 1), 0), BodyTooLarge),
+        (PublishManyCalled("t", {"a": [1, 2]}, [b""], 0), InvalidInput),
         (SubscribeRequested(ONE, "a/#/b"), TopicError),
         (SubscribeRequested(ONE, "a", "n >"), FilterError),
     ]
@@ -407,7 +407,7 @@ def test_wrong_input_raises_and_changes_nothing() -> None:
 def test_a_full_buffer_makes_publishers_wait_and_tells_them_when_there_is_room() -> None:
     desk = Desk(buffer=100_000).connected(Welcome("b", 1, "p", 50_000, 1 << 20, 5.0))
     assert desk.client.room
-    desk.tell(OfferedMany("t", {}, [bytes(10_000)] * 20, 0))
+    desk.tell(PublishManyCalled("t", {}, [bytes(10_000)] * 20, 0))
     assert not desk.client.room
     effects = desk.tell(TurnEnded())
     assert ResumePublishing() not in effects
@@ -420,9 +420,9 @@ def test_a_full_buffer_makes_publishers_wait_and_tells_them_when_there_is_room()
 
 def test_only_the_brokers_credit_lets_events_go() -> None:
     desk = Desk().connected(Welcome("b", 1, "p", 1000, 1 << 20, 5.0))
-    first = said(desk.tell(Offered("t", {}, bytes(2000), 0), TurnEnded()))
+    first = said(desk.tell(PublishCalled("t", {}, bytes(2000), 0), TurnEnded()))
     assert len(first) == 2
-    assert said(desk.tell(Offered("t", {}, b"later", 0), TurnEnded())) == []
+    assert said(desk.tell(PublishCalled("t", {}, b"later", 0), TurnEnded())) == []
     (sent,) = said(desk.hear(Credit(1 << 20)))
     assert isinstance(sent, bytes)
     assert Block(sent, EMPTY_SCHEMA).bodies() == [b"later"]
@@ -433,7 +433,7 @@ def test_only_the_brokers_credit_lets_events_go() -> None:
 
 def test_a_flush_settles_when_its_echo_comes() -> None:
     desk = Desk().connected()
-    desk.tell(Offered("t", {}, b"x", 0))
+    desk.tell(PublishCalled("t", {}, b"x", 0))
     words = said(desk.tell(FlushRequested(7)))
     assert isinstance(words[1], bytes)
     assert words[2:] == [Ping(7)], "behind what was offered before it"
@@ -444,7 +444,7 @@ def test_a_flush_settles_when_its_echo_comes() -> None:
 
 def test_a_flush_waits_until_everything_before_it_has_left() -> None:
     desk = Desk().connected(Welcome("b", 1, "p", 100, 1 << 20, 5.0))
-    desk.tell(OfferedMany("t", {}, [bytes(60_000)] * 3, 0))
+    desk.tell(PublishManyCalled("t", {}, [bytes(60_000)] * 3, 0))
     assert Ping(7) not in said(desk.tell(FlushRequested(7)))
     assert Ping(7) not in said(desk.hear(Credit(60_200)))
     assert said(desk.hear(Credit(1 << 30)))[-1] == Ping(7)
@@ -452,14 +452,14 @@ def test_a_flush_waits_until_everything_before_it_has_left() -> None:
 
 def test_a_flush_is_settled_with_the_reason_when_the_link_breaks() -> None:
     desk = Desk().connected()
-    desk.tell(Offered("t", {}, b"x", 0), FlushRequested(7), FlushRequested(8))
+    desk.tell(PublishCalled("t", {}, b"x", 0), FlushRequested(7), FlushRequested(8))
     effects = desk.tell(LinkLost(desk.link, "cable cut"))
     assert told(effects) == [Disconnect("cable cut"), CompleteFlush(7, "cable cut"), CompleteFlush(8, "cable cut")]
 
 
 def test_a_flush_while_offline_waits_for_the_link() -> None:
     desk = Desk()
-    desk.tell(Offered("t", {}, b"x", 0), FlushRequested(7))
+    desk.tell(PublishCalled("t", {}, b"x", 0), FlushRequested(7))
     desk.open()
     assert said(desk.hear(PREAMBLE, WELCOME))[-1] == Ping(7)
     assert told(desk.hear(Pong(7))) == [CompleteFlush(7)]
@@ -468,7 +468,7 @@ def test_a_flush_while_offline_waits_for_the_link() -> None:
 def test_a_flush_never_claims_what_was_lost_with_a_link() -> None:
     """Part of what was offered left on a link that broke, the rest waited for credit: nobody knows about the first."""
     desk = Desk().connected(Welcome("b", 1, "p", 100, 1 << 20, 5.0))
-    desk.tell(OfferedMany("t", {}, [bytes(60_000)] * 3, 0))
+    desk.tell(PublishManyCalled("t", {}, [bytes(60_000)] * 3, 0))
     effects = desk.tell(FlushRequested(7))
     effects += desk.tell(LinkLost(desk.link, "cable cut"))
     desk.open()
@@ -480,7 +480,7 @@ def test_a_flush_never_claims_what_was_lost_with_a_link() -> None:
 
 def test_a_flush_asked_for_after_a_break_tells_that_something_may_be_lost() -> None:
     desk = Desk().connected()
-    desk.tell(Offered("t", {}, b"sent, and perhaps lost", 0), TurnEnded())
+    desk.tell(PublishCalled("t", {}, b"sent, and perhaps lost", 0), TurnEnded())
     desk.tell(LinkLost(desk.link, "cable cut"))
     desk.open()
     desk.hear(PREAMBLE, WELCOME)
@@ -493,10 +493,10 @@ def test_a_flush_asked_for_after_a_break_tells_that_something_may_be_lost() -> N
 
 def test_a_break_that_lost_nothing_fails_no_flush() -> None:
     desk = Desk().connected()
-    desk.tell(Offered("t", {}, b"x", 0), FlushRequested(7))
+    desk.tell(PublishCalled("t", {}, b"x", 0), FlushRequested(7))
     desk.hear(Pong(7))
     desk.tell(LinkLost(desk.link, "cable cut"))
-    desk.tell(Offered("t", {}, b"offline", 0))
+    desk.tell(PublishCalled("t", {}, b"offline", 0))
     desk.open()
     desk.hear(PREAMBLE, WELCOME)
     desk.tell(FlushRequested(8))
@@ -636,7 +636,7 @@ def test_a_schema_that_cannot_be_is_refused() -> None:
 
 def test_it_leaves_in_good_order() -> None:
     desk = Desk().connected()
-    desk.tell(Offered("t", {}, b"last", 0))
+    desk.tell(PublishCalled("t", {}, b"last", 0))
     effects = desk.tell(StopRequested())
     topic, sent, farewell = said(effects)
     assert isinstance(sent, bytes)

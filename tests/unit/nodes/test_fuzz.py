@@ -35,7 +35,7 @@ from stentor.model.messages import (
     Welcome,
 )
 from stentor.nodes.client import Client, Settings
-from stentor.nodes.client_api import Disconnect, FlushRequested, MoreRequested, Offered, SubscribeRequested, TurnEnded
+from stentor.nodes.client_api import Disconnect, FlushRequested, MoreRequested, SubscribeRequested, TurnEnded
 from stentor.nodes.client_link import ClientTick, RedialBroker, WelcomeTimeout
 from stentor.wire import block, frame
 from stentor.wire.block import Block, Origin
@@ -268,7 +268,8 @@ def test_a_hostile_broker_gets_nothing_but_effects_out_of_a_client(seed: int, af
         data = greeting + stream(random, broker_words(random), 10_000 * link + 1)
         for chunk in chunks(random, data):
             step(Received(LinkId(link), chunk))
-            step(Offered("t", {"n": 1}, b"x", 0), TurnEnded(), MoreRequested(SubscriptionId(1)), FlushRequested(link))
+            client.publish("t", {"n": 1}, b"x", 0)
+            step(TurnEnded(), MoreRequested(SubscriptionId(1)), FlushRequested(link))
         now += 3 * SECOND
         step(TimerFired(ClientTick()), TimerFired(WelcomeTimeout()))
 

@@ -26,15 +26,14 @@ from stentor.nodes.client_api import (
     DenySubscription,
     Disconnect,
     FlushRequested,
-    Halt,
     MoreRequested,
-    Offered,
-    OfferedMany,
+    Refuse,
     SubscribeRequested,
     TurnEnded,
     UnsubscribeRequested,
 )
 from stentor.nodes.client_link import RedialBroker
+from stentor.simulation.clients.typed_calls import PublishCalled, PublishManyCalled
 from stentor.wire import block
 from stentor.wire.block import Origin
 from stentor.wire.frame import FRAME_OVERHEAD
@@ -131,7 +130,7 @@ def test_a_newer_holder_of_a_name_halts_the_older_for_good(stage: "Stage") -> No
     old = stage.client("me", incarnation=Incarnation(1))
     del stage.actors["me"]
     new = stage.client("me", incarnation=Incarnation(2))
-    (halt,) = old.heard(Halt)
+    (halt,) = old.heard(Refuse)
     assert halt.code is Refusal.FENCED
     assert old.link is None
     assert new.heard(Disconnect) == []
@@ -143,20 +142,20 @@ def test_a_newer_holder_of_a_name_halts_the_older_for_good(stage: "Stage") -> No
 def test_an_older_holder_of_a_name_is_refused_for_good(stage: "Stage") -> None:
     new = stage.client("me", incarnation=Incarnation(2))
     old = stage.client("me", incarnation=Incarnation(1))
-    assert [halt.code for halt in old.heard(Halt)] == [Refusal.FENCED]
+    assert [halt.code for halt in old.heard(Refuse)] == [Refusal.FENCED]
     assert new.heard(Disconnect) == []
 
 
 def test_a_flush_settles_when_the_broker_has_it_all(stage: "Stage") -> None:
     client = stage.client("me")
-    client.do(OfferedMany("t", {}, [bytes(1000)] * 1000, 0), FlushRequested(3))
+    client.do(PublishManyCalled("t", {}, [bytes(1000)] * 1000, 0), FlushRequested(3))
     assert client.heard(CompleteFlush) == [CompleteFlush(3)]
     assert stage.broker.status(0).events_in == 1000
 
 
 def test_a_flush_is_settled_with_the_reason_when_the_link_breaks(stage: "Stage") -> None:
     client = stage.client("me")
-    client.tell(Offered("t", {}, b"x", 0), FlushRequested(3))
+    client.tell(PublishCalled("t", {}, b"x", 0), FlushRequested(3))
     stage.cut(client)
     assert client.heard(CompleteFlush) == [CompleteFlush(3, "cable cut")]
 
@@ -173,7 +172,7 @@ def test_a_status_reaches_who_asked(stage: "Stage") -> None:
 def test_who_leaves_in_good_order_delivers_its_last_word(stage: "Stage") -> None:
     publisher, subscriber = stage.client("p"), stage.client("s")
     subscriber.subscribe(1, "t")
-    publisher.tell(Offered("t", {}, b"last", 0))
+    publisher.tell(PublishCalled("t", {}, b"last", 0))
     publisher.do(StopRequested())
     assert [body for _, _, body in subscriber.read(1)] == [b"last"]
     status = stage.broker.status(0)
@@ -212,7 +211,7 @@ def test_one_subscription_that_is_not_read_starves_no_other_of_its_client(stage:
     subscriber.subscribe(1, "t")
     subscriber.subscribe(2, "t", "n = 0")
     for _ in range(40):
-        publisher.do(OfferedMany("t", {"n": list(range(10))}, [bytes(5000)] * 10, 0), TurnEnded())
+        publisher.do(PublishManyCalled("t", {"n": list(range(10))}, [bytes(5000)] * 10, 0), TurnEnded())
         assert len(subscriber.read(1)) == 10
 
 
@@ -232,7 +231,7 @@ def test_an_unsubscribed_filter_leaves_no_events_for_another_subscription(stage:
     publisher, subscriber = stage.client("p"), stage.client("s")
     subscriber.subscribe(1, "t/#", "n > 5")
     subscriber.subscribe(2, "t/#")
-    publisher.tell(Offered("t/new", {"n": 1}, b"unwanted", 0), TurnEnded())
+    publisher.tell(PublishCalled("t/new", {"n": 1}, b"unwanted", 0), TurnEnded())
     assert stage.step()  # it is on its way from the broker to the subscriber
     subscriber.tell(UnsubscribeRequested(TWO))
     stage.run()
@@ -247,7 +246,7 @@ def test_a_selection_never_makes_a_frame_too_large_for_its_reader(stage: "Stage"
     columns: dict[str, list[Value | None]] = {
         "a": first, "b": [1] * count, "c": [True] * count, "d": [True] * count,
     }  # fmt: skip
-    publisher.do(OfferedMany("t", columns, [b"x"] * count, 0), TurnEnded())
+    publisher.do(PublishManyCalled("t", columns, [b"x"] * count, 0), TurnEnded())
     assert len(subscriber.read(1)) == count - 1
     assert publisher.heard(Disconnect) == subscriber.heard(Disconnect) == []
 
@@ -259,7 +258,7 @@ def test_joined_frames_are_never_too_large_for_their_reader(new_stage: "type[Sta
     count = 30_000
     column: list[Value | None] = [False, *[True] * (count - 1)]
     for time in (1, 2):  # of different times, in one turn
-        publisher.tell(OfferedMany("t", {"a": column}, [b""] * count, time))
+        publisher.tell(PublishManyCalled("t", {"a": column}, [b""] * count, time))
     publisher.do(TurnEnded())
     assert subscriber.heard(Disconnect) == []
     assert len(subscriber.read(1)) == 2 * (count - 1)
@@ -302,7 +301,9 @@ def test_many_events_with_attributes_and_no_bodies_arrive(stage: "Stage", attrib
     publisher, subscriber = stage.client("p"), stage.client("s", window=64 << 20)
     subscriber.subscribe(1, "t")
     count = 65_535
-    publisher.do(OfferedMany("t", {f"a{n}": [1] * count for n in range(attributes)}, [b""] * count, 0), TurnEnded())
+    publisher.do(
+        PublishManyCalled("t", {f"a{n}": [1] * count for n in range(attributes)}, [b""] * count, 0), TurnEnded()
+    )
     assert publisher.heard(Disconnect) == []
     assert stage.broker.status(0).events_in == count
 
@@ -310,7 +311,7 @@ def test_many_events_with_attributes_and_no_bodies_arrive(stage: "Stage", attrib
 def test_events_of_very_many_shapes_arrive(stage: "Stage") -> None:
     client = stage.client("me")
     client.subscribe(1, "t")
-    client.do(*(Offered("t", {f"a{number}": number}, b"", 0) for number in range(300)), TurnEnded())
+    client.do(*(PublishCalled("t", {f"a{number}": number}, b"", 0) for number in range(300)), TurnEnded())
     assert client.heard(Disconnect) == []
     assert [row for _, row, _ in client.read(1)] == [{f"a{number}": number} for number in range(300)]
 
@@ -400,7 +401,7 @@ def test_everyone_gets_just_what_he_asked_for_in_order_and_once(new_stage: "type
                     attributes["colour"] = random.choice(["red", "blue"])
                 serial += 1
                 body = f"{client.name}/{serial}".encode()
-                inputs.append(Offered(topic, attributes, body, 0))
+                inputs.append(PublishCalled(topic, attributes, body, 0))
                 for wisher, wish in wishes.items():
                     if wanted(*wish, topic, attributes):
                         expected[wisher].setdefault(topic, []).append(body)

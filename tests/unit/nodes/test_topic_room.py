@@ -23,7 +23,7 @@ def room(owners: list[str], **most: Any) -> TopicRoom:
         for topic, owner in zip(topics, [*owners, "operator"], strict=True)
     }
     for topic in topics[:-1]:
-        managed[topic].machine.size = 1000
+        managed[topic].machine.state.size = 1000
     made = TopicRoom(settings, managed, {})
     made.operator = "operator"
     return made

@@ -1,10 +1,9 @@
-"""Forwarding policies: who shall have an event, and which policy a scope has."""
+"""Forwarding policies: who shall have an event."""
 
 import numpy as np
 import pytest
 
-from stentor.model.errors import InvalidInput
-from stentor.policies.forwarding import FORWARDING, Chosen, resolve
+from stentor.policies.forwarding import FORWARDING, Chosen
 
 CONTENT, FLOODING = FORWARDING["content"], FORWARDING["flooding"]
 
@@ -23,27 +22,3 @@ def test_flooding_asks_nobody() -> None:
         raise AssertionError("it matches nothing")
 
     assert FLOODING.destinations(wanted, 0b0110) == 0b0110
-
-
-@pytest.mark.parametrize(
-    ("scope", "expected"),
-    [
-        ("", "content"),
-        ("a", "flooding"),
-        ("a/b", "flooding"),
-        ("a/c", "content"),
-        ("a/c/d", "content"),
-        ("b", "content"),
-    ],
-)
-def test_a_scope_has_the_policy_of_the_nearest_around_it_that_sets_one(scope: str, expected: str) -> None:
-    assert resolve(scope, {"": "content", "a": "flooding", "a/c": "content"}) is FORWARDING[expected]
-
-
-def test_without_any_setting_content_decides() -> None:
-    assert resolve("a/b", {}) is CONTENT
-
-
-def test_a_policy_that_there_is_not_is_named() -> None:
-    with pytest.raises(InvalidInput, match=r"no forwarding policy 'gossip': use one of content, flooding"):
-        resolve("a", {"": "gossip"})

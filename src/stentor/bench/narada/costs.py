@@ -140,10 +140,11 @@ def _gossip(bundle: LocalBundle, runs: int) -> tuple[list[float], list[float]]:
     for _ in range(runs):
         bundle.now += 500_000_000
         begin = time.perf_counter_ns()
-        near.machine.gossip.tell_state(bundle.now, near.machine.gossip.bundle.peers[_FAR])
-        (post,) = near.machine.feeds.effects
+        state = near.machine.state
+        state.step.now = bundle.now
+        near.machine.gossip.tell_state(state.bundle.peers[_FAR])
+        (post,) = state.step.end()
         assert isinstance(post, SendLetter)
-        near.machine.feeds.effects = []
         body = letter.write(post.events)
         generated = time.perf_counter_ns()
         said = letter.read(body)

@@ -15,7 +15,7 @@ from stentor.cli.terminal.printable import printable
 from stentor.client.event import Batch
 from stentor.client.fabric import connect
 from stentor.client.reliable_subscription import since_of
-from stentor.client.stored_reader import PAGES, Availability, Reader, StoredPage
+from stentor.client.stored_reader import Availability, Reader, StoredPage
 from stentor.model.epoch import Epoch
 from stentor.model.filter import Filter
 from stentor.model.position import Position
@@ -51,7 +51,7 @@ def peek(
     where = str(Filter(where)) if where else ""
 
     async def run() -> int:
-        async with connect(url, tls=tls, wait=wait, window=PAGES) as fabric:
+        async with connect(url, tls=tls, wait=wait) as fabric:
             async with Registrar(fabric) as registrar:
                 await registrar.show(name)  # says what is wrong with a topic that is none
             async with Reader(fabric, reader) as reading:

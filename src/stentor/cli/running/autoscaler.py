@@ -9,7 +9,9 @@ from msgspec.structs import replace
 from stentor.admin import network as operation
 from stentor.cli.network.placement import free_number
 from stentor.cli.network.search import member_of, members
+from stentor.cli.running.balance import Move
 from stentor.cli.running.process import Assignment
+from stentor.cli.running.scaling_rules import Action, History, Leave, Purge, Rules, Seen, Start, decide
 from stentor.cli.running.supervisor import Supervisor
 from stentor.client.fabric import Fabric, connect
 from stentor.config import Address, DialledLink, Elasticity
@@ -18,8 +20,6 @@ from stentor.model.errors import Refused, StentorError
 from stentor.model.messages import AdminTask
 from stentor.model.scope import LARGEST_UNIT, ScopePath
 from stentor.model.view import NetworkView
-from stentor.policies.autoscaler import Action, History, Leave, Purge, Rules, Seen, Start, decide
-from stentor.policies.balance import Move
 
 _LINKS = 2  # of a broker that is started, if there are so many to link with
 

@@ -9,8 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from stentor.client.connection.incarnations import draw_incarnation
 from stentor.client.connection.url import addresses_of
 from stentor.model.errors import InvalidInput, Unreachable
+from stentor.nodes.client_settings import Settings
 from stentor.runtime.dialler import REFUSED, Dialler
 from stentor.runtime.token import load_token
 
@@ -26,6 +28,19 @@ class Access(NamedTuple):
     wait: float  # seconds that brokers may be absent
     token: str | None = None  # the file of the fabric's token; None is what its broker on this machine points to
     stay: bool = False  # does not follow a broker that asks it to go to another one
+
+    def settings(self, name: str, *, window: int, buffer: int, agent: str) -> Settings:
+        """Return the settings of a link under a name; it begins a life."""
+        return Settings(
+            name=name,
+            addresses=addresses_of(self.url),
+            incarnation=draw_incarnation(),
+            window=window,
+            buffer=buffer,
+            agent=agent,
+            secure=self.tls is not None,
+            can_move=not self.stay,
+        )
 
     def check(self) -> None:
         """Raise InvalidInput for seconds that cannot be."""

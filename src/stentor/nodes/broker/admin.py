@@ -1,17 +1,17 @@
 """Admin: what operators make a broker do at run time. Written down first, then carried out and confirmed."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 import msgspec
 
-from stentor.machine import Append, Effect, Report, Stop
+from stentor.machine import Append, Step, Stop
 from stentor.model.errors import Refusal
 from stentor.model.ids import LinkId
 from stentor.model.messages import AdminReceipt, AdminRequest, AdminTask
 from stentor.nodes.broker.link_session import LinkSession
 from stentor.nodes.broker.redirection import Redirection
-from stentor.nodes.network.neighbour_link import OutgoingLink
 from stentor.nodes.network.network import BrokerNetwork, GatewaySettings
+from stentor.nodes.network.outgoing_links import OutgoingLink
 
 LOG = "orders"
 LEFT = "left the network for good"
@@ -19,20 +19,23 @@ MOST_COST = 1_000_000
 
 
 class AdminRequests:
-    """The orders of one broker: those under way, and on its disk those that a next start must know."""
+    """What operators asked of one broker: requests under way, and on its disk those that the next start must know."""
 
-    def __init__(self, network: BrokerNetwork, act: Callable[[Effect], None], redirection: Redirection) -> None:
-        self._network, self._act, self._redirection = network, act, redirection
-        # that are being written down, and who waits for them
-        self._pending: dict[int, tuple[LinkId, AdminRequest]] = {}
+    def __init__(self, network: BrokerNetwork, redirection: Redirection, step: Step) -> None:
+        self._network = network
+        self._redirection = redirection
+        self._step = step
+        self._pending: dict[
+            int, tuple[LinkId, AdminRequest]
+        ] = {}  # that are being written down, and who waits for them
         self._last = 0
 
-    def recall(self, now: int, records: Iterable[bytes]) -> None:
+    def recall(self, records: Iterable[bytes]) -> None:
         """Do again what was ordered before this start."""
         for record in records:
             request = msgspec.msgpack.decode(record, type=AdminRequest)
             if request.task is not AdminTask.LEAVE and not self._refusal(request):
-                self._do(now, request)
+                self._do(request)
 
     def take(self, client: LinkSession, order: AdminRequest) -> AdminReceipt | None:
         """Refuse it, or have it written down."""
@@ -50,25 +53,25 @@ class AdminRequests:
             order = msgspec.structs.replace(order, address=about.settings.address)
         self._last += 1
         self._pending[self._last] = client.connection.link, order
-        self._act(Append(LOG, self._last, (msgspec.msgpack.encode(order),)))
+        self._step.emit(Append(LOG, self._last, (msgspec.msgpack.encode(order),)))
         return None
 
-    def carry_out(self, now: int, token: int) -> tuple[LinkId, AdminReceipt, LinkSession | None]:
-        """It will be remembered, so it is done: who is to be told what, and whose link it ends."""
+    def carry_out(self, token: int) -> tuple[LinkId, AdminReceipt, LinkSession | None]:
+        """It will be remembered, so it is done. Return who is to be told what, and whose link it ends."""
         link, request = self._pending.pop(token)
-        self._act(Report("info", "ordered", {"task": request.task, "name": request.name or request.address}))
+        self._step.report("info", "ordered", task=request.task, name=request.name or request.address)
         if request.task is AdminTask.LEAVE:
-            self._act(Stop(LEFT))
+            self._step.emit(Stop(LEFT))
             return link, AdminReceipt(request.token), None
-        return link, AdminReceipt(request.token), self._do(now, request)
+        return link, AdminReceipt(request.token), self._do(request)
 
     def fail(self, token: int, reason: str) -> tuple[LinkId, AdminReceipt]:
-        """It would not be remembered, so it is not done."""
+        """It would not be remembered, so it is not done. Return who is to be told."""
         link, request = self._pending.pop(token)
         return link, AdminReceipt(request.token, Refusal.BUSY, f"cannot write that down: {reason}")
 
     def _refusal(self, order: AdminRequest) -> str:
-        """Why an order cannot be carried out; "" if it can."""
+        """Return why an order cannot be carried out; "" if it can."""
         name, network = order.name, self._network
         match order.task:
             case AdminTask.ADD_LINK:
@@ -99,19 +102,21 @@ class AdminRequests:
             return f"{order.address!r} is no address: expected host:port"
         if order.address == network.address or name == network.context.name:
             return f"{network.context.name} cannot be linked with itself"
-        if order.address in network.diallings or name in network.peers:
+        if order.address in network.outgoing.links or name in network.peers:
             return f"there is a link to {name or order.address} already"
         return ""
 
-    def _do(self, now: int, order: AdminRequest) -> LinkSession | None:
-        """What an order says, now or as at a former start; returns the guest whose link it ends."""
+    def _do(self, order: AdminRequest) -> LinkSession | None:
+        """Do what an order says, now or as at a former start. Return the session whose link it ends."""
         network, about = self._network, self._dialled(order)
         match order.task:
             case AdminTask.ADD_LINK:
                 cost = order.cost or None
-                network.open(now, GatewaySettings(name=order.name, address=order.address, cost=cost))
+                network.outgoing.open(GatewaySettings(name=order.name, address=order.address, cost=cost))
             case AdminTask.REMOVE_LINK if about is not None:
-                return network.remove_outgoing_link(about)
+                network.outgoing.remove(about.settings.address)
+                peer = network.peers.get(about.settings.name)
+                return None if peer is None else peer.session
             case AdminTask.SET_COST if about is not None:
                 network.set_cost(about, order.cost)
             case AdminTask.DISMISS:
@@ -119,13 +124,13 @@ class AdminRequests:
         return None
 
     def _dialled(self, order: AdminRequest) -> OutgoingLink | None:
-        """The link that an order is about, if it is opened here; whoever never answered is known by its address."""
+        """Return the link that an order is about, if it is opened here; who never answered is known by its address."""
         if order.task not in (AdminTask.REMOVE_LINK, AdminTask.SET_COST):
             return None
-        for each in self._network.diallings.values():
+        for each in self._network.outgoing.links.values():
             if order.name and each.settings.name == order.name:
                 return each
-        found = self._network.diallings.get(order.address)
+        found = self._network.outgoing.links.get(order.address)
         return found if found is not None and not found.settings.name else None
 
 

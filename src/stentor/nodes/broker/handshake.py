@@ -1,21 +1,20 @@
-"""The door of a broker: who comes in, as a client or as another broker, and whose place is taken by that."""
+"""The handshake at a broker: who comes in, as a client or as another broker, and whose place is taken by that."""
 
-from collections.abc import Callable
 from typing import NamedTuple
 
-from stentor.machine import Effect, Report, StopTimer
+from stentor.machine import Step, StopTimer
 from stentor.model.errors import FrameError, InvalidInput, Refusal
 from stentor.model.ids import LinkId, publisher_id
 from stentor.model.limits import Limits
-from stentor.model.messages import Challenge, ChallengeRequest, Hello, Message, Welcome
+from stentor.model.messages import Challenge, ChallengeRequest, Hello, Welcome
 from stentor.model.place import REPOSITORY_NAME
 from stentor.model.ranges import check_client_name
-from stentor.model.scope import ScopePath
-from stentor.nodes.broker.link_session import HelloTimeout, LinkSession
+from stentor.nodes.broker.access.access_control import AccessControl
+from stentor.nodes.broker.link_session import HelloTimeout, LinkChange, LinkSession
+from stentor.nodes.broker.redirection import Redirection
 from stentor.nodes.network.network import BrokerNetwork
 from stentor.protocols.connection.connection import SMALLEST_WINDOW
 from stentor.protocols.connection.name_registry import NameRegistry
-from stentor.protocols.connection.outbox import Outbox
 from stentor.wire.parcel import SOFT_PARCEL
 
 _LONGEST_HEARTBEAT = 3600.0
@@ -30,41 +29,42 @@ class Replaced(NamedTuple):
 
 
 class Handshake:
-    """Hello and welcome, said and heard."""
+    """Says and hears hello and welcome."""
 
     def __init__(
         self,
-        path: ScopePath,
         limits: Limits,
         version: str,
         network: BrokerNetwork,
         names: NameRegistry,
-        act: Callable[[Effect], None],
-        post: Callable[[Outbox, Message], None],
-        traces: bool,
-        sums: bool,
-        check_name: Callable[[LinkSession], None],
-        point: Callable[[LinkSession, Hello], None],
+        access: AccessControl,
+        redirection: Redirection,
+        step: Step,
     ) -> None:
-        self._traces, self._sums = traces, sums
         self.boot = 0
-        self._path, self._limits, self._version, self._network, self._names = path, limits, version, network, names
-        self._act, self._post, self._check_name, self._point = act, post, check_name, point
+        self._name = network.context.name
+        self._limits = limits
+        self._version = version
+        self._network = network
+        self._names = names
+        self._access = access
+        self._redirection = redirection
+        self._step = step
 
     def challenge(self, session: LinkSession, message: ChallengeRequest | Challenge) -> None:
-        """Somebody wants to prove the fabric's token, or the broker that we dialled wants us to."""
+        """Answer somebody who wants to prove the fabric's token, or the broker that wants us to prove it."""
         connection, greeting = session.connection, session.greeting
         if connection.greeted or session.dialled == isinstance(message, ChallengeRequest):
             raise FrameError(Refusal.PROTOCOL, "a challenge after a hello, or by the wrong side")
         if isinstance(message, ChallengeRequest):
-            self._post(connection.outbox, session.credentials.challenge())
+            connection.outbox.post(session.credentials.challenge())
         elif greeting is None:
             raise FrameError(Refusal.PROTOCOL, "a challenge without a hello")
         else:
-            self._post(connection.outbox, greeting.answer(message))
+            connection.outbox.post(greeting.answer(message))
 
     def greet(self, session: LinkSession, hello: Hello) -> Replaced | None:
-        """Somebody says who they are."""
+        """Greet somebody who says who they are; return the link whose place it takes."""
         connection = session.connection
         if connection.greeted or session.dialled:
             raise FrameError(Refusal.PROTOCOL, "hello was said before, or by whoever was dialled")
@@ -74,21 +74,24 @@ class Handshake:
             raise FrameError(Refusal.PROTOCOL, str(error)) from None
         if hello.window < SMALLEST_WINDOW or not 0 <= hello.incarnation < 1 << 48:
             raise FrameError(Refusal.PROTOCOL, f"a hello with a window below {SMALLEST_WINDOW} or a bad incarnation")
-        connection.name, connection.incarnation, connection.attempt = hello.name, hello.incarnation, hello.attempt
+        connection.name = hello.name
+        connection.incarnation = hello.incarnation
+        connection.attempt = hello.attempt
         return self._greet_broker(session, hello) if hello.role == "broker" else self._greet_client(session, hello)
 
     def _greet_client(self, session: LinkSession, hello: Hello) -> Replaced | None:
         connection = session.connection
-        if not self._network.acquaintance.is_over and not hello.name.startswith(REPOSITORY_NAME):
+        if not self._network.outgoing.acquaintance.is_over and not hello.name.startswith(REPOSITORY_NAME):
             raise FrameError(Refusal.BUSY, "this broker is asking its neighbours who may do what: try again")
-        proof = session.credentials.hear(hello, str(self._path))
-        self._check_name(session)
+        proof = session.credentials.hear(hello, self._name)
+        self._access.check_name(session)
         fenced = self._names.claim(connection)
         connection.publisher = publisher_id(connection.principal, hello.name)
         slower = max(self._limits.heartbeat, hello.heartbeat)  # NaN is not slower
         self._welcome(session, hello, min(slower, _LONGEST_HEARTBEAT), proof)
-        self._act(Report("debug", "client connected", {"client": hello.name, "principal": connection.principal}))
-        self._point(session, hello)
+        session.change(LinkChange.CLIENT_GREETED)
+        self._step.report("debug", "client connected", client=hello.name, principal=connection.principal)
+        self._redirection.point(session, hello)
         if fenced is None:
             return None
         # the same client on a newer link must not give up for good
@@ -96,7 +99,7 @@ class Handshake:
         return Replaced(fenced.link, code, f"another client with the name {hello.name!r} took over")
 
     def _greet_broker(self, session: LinkSession, hello: Hello) -> Replaced | None:
-        proof = session.credentials.hear(hello, str(self._path))
+        proof = session.credentials.hear(hello, self._name)
         self._welcome(session, hello, self._limits.heartbeat / 2, proof)
         return self._admit(session, hello.name, hello.cost, hello.address)
 
@@ -107,7 +110,7 @@ class Handshake:
         connection.outbox.grant(ahead)
         left = ahead if ahead < hello.window else 0
         welcome = Welcome(
-            node=str(self._path),
+            node=self._name,
             boot=self.boot,
             principal=connection.principal,
             window=limits.window,
@@ -115,16 +118,16 @@ class Handshake:
             heartbeat=heartbeat,
             agent=self._version,
             ahead=left,
-            traces=self._traces,
+            traces=self._network.settings.traces,
             proof=proof,
             is_operator=session.credentials.is_operator,
-            sums=self._sums,
+            sums=self._network.settings.sums,
         )
-        self._post(connection.outbox, welcome)
-        self._act(StopTimer(HelloTimeout(connection.link)))
+        connection.outbox.post(welcome)
+        self._step.emit(StopTimer(HelloTimeout(connection.link)))
 
     def welcomed(self, session: LinkSession, welcome: Welcome) -> Replaced | None:
-        """The broker that we dialled takes us."""
+        """Join the broker that we dialled, which takes us; return the link whose place it takes."""
         connection, greeting = session.connection, session.greeting
         if connection.greeted or greeting is None:
             raise FrameError(Refusal.PROTOCOL, "a Welcome without a hello")
@@ -136,9 +139,14 @@ class Handshake:
         connection.outbox.grant(welcome.window)
         connection.name = welcome.node
         if welcome.largest_body < self._limits.largest_body:
-            sizes = {"theirs": welcome.largest_body, "ours": self._limits.largest_body}
-            self._act(Report("warning", "the peer takes smaller bodies only", {"peer": welcome.node, **sizes}))
-        self._act(StopTimer(HelloTimeout(connection.link)))
+            self._step.report(
+                "warning",
+                "the peer takes smaller bodies only",
+                peer=welcome.node,
+                theirs=welcome.largest_body,
+                ours=self._limits.largest_body,
+            )
+        self._step.emit(StopTimer(HelloTimeout(connection.link)))
         return self._admit(session, welcome.node, 0.0, "")
 
     def _admit(self, session: LinkSession, name: str, cost: float, address: str) -> Replaced | None:
@@ -146,5 +154,5 @@ class Handshake:
         former = self._network.link_up(session, name, cost, address)
         if former is None:
             return None
-        former.hop = None  # it is no neighbour any more
+        former.leave_network()
         return Replaced(former.connection.link, Refusal.CLOSING, "another link took over")

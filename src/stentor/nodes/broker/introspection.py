@@ -11,7 +11,7 @@ from stentor.model.messages import ExplanationReport, ExplanationRequest
 from stentor.model.topic import check_topic
 from stentor.model.view import Explanation, GatewayView, HopView, LinkView, MemberView, NetworkView, ScopeView
 from stentor.nodes.network.network import BrokerNetwork
-from stentor.policies.forwarding import FORWARDING, Chosen, resolve
+from stentor.policies.forwarding import Chosen
 from stentor.protocols.connection.outbox import Outbox
 from stentor.protocols.dissemination.forwarder import Forwarder
 from stentor.protocols.dissemination.relay import wanted
@@ -23,7 +23,7 @@ _LISTED = (500, 50, 5, 0)  # links and subscriptions in a report, until it fits
 
 
 def fitting(report: Callable[[int], Any]) -> msgspec.Raw:
-    """A report that fits into a frame, however much there is to tell."""
+    """Return a report that fits into a frame, however much there is to tell."""
     raw = msgspec.Raw(b"")
     for listed in _LISTED:
         raw = msgspec.Raw(msgspec.msgpack.encode(report(listed)))
@@ -54,11 +54,10 @@ def view_of(network: BrokerNetwork, clients: int, subscriptions: int) -> Network
 
 def _scope(network: BrokerNetwork, level: int) -> ScopeView:
     scope = network.context.scopes[level]
-    policy = resolve(scope, network.forwarding)
     return ScopeView(
         scope=scope,
         level=level,
-        forwarding=next(name for name, each in FORWARDING.items() if each is policy),
+        forwarding=network.policies.forwarding_in(scope),
         members=tuple(_member(network, level, unit) for unit in sorted(network.gateways.graph.members[level])),
         path_length=network.gateways.graph.paths(level).average,
     )
@@ -76,7 +75,7 @@ def _member(network: BrokerNetwork, level: int, unit: str) -> MemberView:
         address=presence.address,
         members=0 if presence.left else presence.members,
         reachable=not presence.left and graph.reaches(unit),
-        hop="" if own else network.neighbour_towards(unit),
+        hop="" if own else network.routes.neighbour_towards(unit),
         distance=tuple(part / 1000 for part in distance or ()),
         gateways=tuple(
             GatewayView(each.unit, network.context.level(each.unit) or 0, each.links, each.cost / 1000)
@@ -98,7 +97,7 @@ def _links(network: BrokerNetwork) -> list[LinkView]:
                 level=neighbour.level,
                 state="suspected" if neighbour.suspected else "up",
                 cost=neighbour.cost / 1000,
-                round_trip=peer.trip / 1e9,
+                round_trip=peer.cost.trip_ns / 1e9,
                 events_in=peer.session.events_in,
                 events_out=connection.outbox.events,
                 bytes_in=connection.received,
@@ -106,18 +105,18 @@ def _links(network: BrokerNetwork) -> list[LinkView]:
                 queued=connection.outbox.queued,
             )
         )
-    for address, dialling in sorted(network.diallings.items()):
-        name = dialling.settings.name
+    for address, outgoing in sorted(network.outgoing.links.items()):
+        name = outgoing.settings.name
         if name not in network.peers:
             level, cost = network.prospect(name)
-            links.append(LinkView(name, address, level, "down", dialling.settings.cost or cost, 0.0, 0, 0, 0, 0, 0))
+            links.append(LinkView(name, address, level, "down", outgoing.settings.cost or cost, 0.0, 0, 0, 0, 0, 0))
     return links
 
 
 def explain(
     network: BrokerNetwork, forwarder: Forwarder[Outbox], asked: ExplanationRequest, name_of: Callable[[Outbox], str]
 ) -> ExplanationReport:
-    """What would become of an event here, decided by what decides it for real."""
+    """Return what would become of an event here, decided by what decides it for real."""
     context, relay = network.context, network.relay
     try:
         check_topic(asked.topic)
@@ -131,20 +130,21 @@ def explain(
     if asked.masks is not None:
         level = min(max(asked.level, 0), context.depth - 1)
         masks = {each: mask for each, mask in asked.masks.items() if level <= each < context.depth}
-        enters, below = bool(masks.get(level, 0) & relay.own[level]), level
-        masks[level] = masks.get(level, 0) & ~relay.own[level]
+        own = relay.states[level].own
+        enters, below = bool(masks.get(level, 0) & own), level
+        masks[level] = masks.get(level, 0) & ~own
     unreachable: Masks = {}
     if enters:
         for level in range(below):
             masks[level] = masks.get(level, 0) | _only(relay.choose(route, level, batch))
-            unreachable[level] = _only(wanted(route, level, batch)) & ~relay.members[level]
+            unreachable[level] = _only(wanted(route, level, batch)) & ~relay.states[level].members
     hops = [
         HopView(
             peer=hop.name,
             address=network.peers[hop.name].address,
             level=hop.level,
             masks=share,
-            units=tuple(network.units_behind(share)),
+            units=tuple(network.routes.units_behind(share)),
             passes=hop.channel is None or bool(hop.channel.admits(batch)[0]),
         )
         for hop, share, _ in relay.split_by_hop({level: mask for level, mask in masks.items() if mask})
@@ -155,7 +155,7 @@ def explain(
         matched=tuple(context.scopes[level] for level in range(below)) if enters else (),
         clients=tuple(sorted({name_of(each) for each in _takers(route, asked.attributes)})) if enters else (),
         hops=tuple(hops),
-        stranded=tuple(network.units_behind(unreachable)),
+        stranded=tuple(network.routes.units_behind(unreachable)),
         wanted=route.is_wanted,
     )
     return ExplanationReport(asked.token, msgspec.Raw(msgspec.msgpack.encode(explanation)))

@@ -1,29 +1,19 @@
-"""The guests of a broker: everybody who has a link to it. Who goes, or is sent away, leaves nothing behind."""
+"""All links of a broker. Whoever goes, or is sent away, leaves nothing behind."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
-from stentor.machine import (
-    SECOND,
-    CertificateEnded,
-    Close,
-    Effect,
-    LinkOpened,
-    Report,
-    Send,
-    StartTimer,
-    StopTimer,
-    Timer,
-)
+from stentor.machine import SECOND, CertificateEnded, Close, LinkOpened, Send, StartTimer, Step, StopTimer
 from stentor.model.access import ANONYMOUS
 from stentor.model.count import counted
 from stentor.model.errors import FrameError, Refusal
 from stentor.model.ids import LinkId
 from stentor.model.limits import Limits
 from stentor.model.messages import Farewell, Message, Rejection
+from stentor.nodes.broker.access.charter_keeper import CharterKeeper
+from stentor.nodes.broker.access.credentials import Credentials
 from stentor.nodes.broker.counters import BrokerCounters
-from stentor.nodes.broker.credentials import Credentials
-from stentor.nodes.broker.link_session import HelloTimeout, LinkSession
-from stentor.nodes.broker.redirection import Redirection
+from stentor.nodes.broker.deferred_work import DeferredWork
+from stentor.nodes.broker.link_session import HelloTimeout, LinkChange, LinkSession
 from stentor.nodes.containment import FATAL, FaultReports
 from stentor.nodes.greeting import Greeting
 from stentor.nodes.network.network import BrokerNetwork
@@ -36,12 +26,8 @@ from stentor.protocols.dissemination.subscriptions import Subscriptions
 QUIET = frozenset({Refusal.FENCED, Refusal.SILENT, Refusal.CLOSING, Refusal.BUSY})  # part of life, no warning
 
 
-class BrokerTick(Timer, frozen=True, gc=False, tag="broker tick"):
-    """It is time for heartbeats."""
-
-
 class LinkSessions:
-    """All links of one broker."""
+    """The sessions of one broker by link, in the order in which they came."""
 
     def __init__(
         self,
@@ -51,15 +37,21 @@ class LinkSessions:
         subscriptions: Subscriptions[Outbox],
         counters: BrokerCounters,
         names: NameRegistry,
-        act: Callable[[Effect], None],
+        deferred: DeferredWork,
+        keeper: CharterKeeper,
+        step: Step,
     ) -> None:
-        self._limits, self._forwarder, self._network = limits, forwarder, network
-        self._subscriptions, self._counters, self._names, self._act = subscriptions, counters, names, act
+        self._limits = limits
+        self._forwarder = forwarder
+        self._network = network
+        self._subscriptions = subscriptions
+        self._counters = counters
+        self._names = names
+        self._deferred = deferred
+        self._keeper = keeper
+        self._step = step
         self.links: dict[LinkId, LinkSession] = {}
         self._faults = FaultReports()
-        self.on_leave: Callable[[LinkId], None] = lambda _: None
-        self.redirection = Redirection(self.links.values(), network, self.post, act)
-        self.busy: dict[LinkId, None] = {}  # those who asked for more than a step can do
 
     def __len__(self) -> int:
         return len(self.links)
@@ -73,104 +65,102 @@ class LinkSessions:
     def __getitem__(self, link: LinkId) -> LinkSession:
         return self.links[link]
 
-    def admit(self, now: int, happened: LinkOpened, ready: bool) -> None:
-        """Somebody is at a new link; they have to say who they are before long."""
-        limits = self._limits
-        connection = Connection(happened.link, now, limits.window, limits.queue, limits.heartbeat)
+    @property
+    def clients(self) -> int:
+        """How many clients there are, with those who have not said hello yet: nobody is looked at one by one."""
+        return len(self.links) - len(self._network.peers)
+
+    def admit(self, happened: LinkOpened, *, is_ready: bool) -> None:
+        """Open the session of a new link; whoever is there has to say who it is before long."""
+        limits, link, now = self._limits, happened.link, self._step.now
+        outbox = Outbox(link, limits.queue, self._forwarder.unflushed)
+        connection = Connection(link, now, limits.window, limits.queue, limits.heartbeat, outbox)
         connection.principal = happened.principal or ANONYMOUS
         connection.address = happened.address
-        session = self.links[happened.link] = LinkSession(connection, Credentials(happened), dialled=happened.dialled)
-        self._forwarder.unflushed[connection.outbox] = None
-        hello = self._network.hello(happened.link) if happened.dialled else None
+        session = self.links[link] = LinkSession(connection, Credentials(happened), dialled=happened.dialled)
+        hello = self._network.hello(link) if happened.dialled else None
         if hello is not None:
             session.greeting = Greeting(happened, hello)
-            self.post(connection.outbox, session.greeting.first_word())
-        if not ready:
-            self.refuse(now, session, Refusal.BUSY, "this node is still starting: try again")
+            outbox.post(session.greeting.first_word())
+        if not is_ready:
+            self.refuse(session, Refusal.BUSY, "this node is still starting: try again")
         elif len(self.links) > limits.links:
-            self.refuse(
-                now, session, Refusal.TOO_MANY, f"this node takes {counted(limits.links, 'link')}: use another one"
-            )
+            reason = f"this node takes {counted(limits.links, 'link')}: use another one"
+            self.refuse(session, Refusal.TOO_MANY, reason)
         else:
-            self._act(StartTimer(HelloTimeout(happened.link), now + int(limits.hello_within * SECOND)))
+            self._step.emit(StartTimer(HelloTimeout(link), now + int(limits.hello_within * SECOND)))
 
-    def hello_timeout(self, now: int, timeout: HelloTimeout) -> None:
+    def on_hello_timeout(self, timeout: HelloTimeout) -> None:
         session = self.links.get(timeout.link)
         if session is not None and not session.connection.greeted:
-            self.refuse(now, session, Refusal.SILENT, f"no hello within {self._limits.hello_within:g} s")
-
-    def post(self, outbox: Outbox, message: Message) -> None:
-        outbox.post(message)
-        self._forwarder.unflushed[outbox] = None
+            self.refuse(session, Refusal.SILENT, f"no hello within {self._limits.hello_within:g} s")
 
     def answer(self, link: LinkId, message: Message) -> None:
         """Tell somebody who may be gone by now."""
         session = self.links.get(link)
         if session is not None:
-            self.post(session.connection.outbox, message)
+            session.connection.outbox.post(message)
 
-    def refuse(self, now: int, session: LinkSession, code: Refusal, reason: str) -> None:
-        """The last word to a peer; everyone else goes on undisturbed."""
+    def refuse(self, session: LinkSession, code: Refusal, reason: str) -> None:
+        """Send a peer away with a last word; everyone else goes on undisturbed."""
         connection = session.connection
         self._counters.refused[code] += 1
-        self.post(connection.outbox, Rejection(code, reason))
-        details = {"client": connection.name, "address": connection.address, "code": str(code), "reason": reason}
-        self._act(Close(connection.link, reason))
-        self._act(Report("info" if code in QUIET else "warning", "peer refused", {**details}))
-        self.forget(now, session, reason)
+        connection.outbox.post(Rejection(code, reason))
+        self._step.emit(Close(connection.link, reason))
+        self._step.report(
+            "info" if code in QUIET else "warning",
+            "peer refused",
+            client=connection.name,
+            address=connection.address,
+            code=str(code),
+            reason=reason,
+        )
+        self.forget(session, reason)
 
-    def end_certificate(self, now: int, happened: CertificateEnded) -> None:
+    def on_certificate_end(self, happened: CertificateEnded) -> None:
         session = self.links.get(happened.link)
         if session is not None:
-            self.refuse(now, session, Refusal.UNAUTHENTICATED, happened.reason)
+            self.refuse(session, Refusal.UNAUTHENTICATED, happened.reason)
 
-    def contain(self, now: int, session: LinkSession, error: Exception) -> None:
+    def contain(self, session: LinkSession, error: Exception) -> None:
         """Send somebody away who sent what may not be, or at whose message we failed; the node ends if that fails too,
         or our own state is wrong.
         """
         if isinstance(error, FrameError):
-            self.refuse(now, session, error.code, str(error))
+            self.refuse(session, error.code, str(error))
             return
         if isinstance(error, FATAL):
             raise error
-        for report in self._faults.report(now, error, peer=session.connection.name or session.connection.address):
-            self._act(report)
-        self.refuse(now, session, Refusal.PROTOCOL, "this node could not handle what you sent")
+        peer = session.connection.name or session.connection.address
+        for report in self._faults.report(self._step.now, error, peer=peer):
+            self._step.emit(report)
+        self.refuse(session, Refusal.PROTOCOL, "this node could not handle what you sent")
 
-    def forget(self, now: int, session: LinkSession, reason: str = "") -> None:
+    def forget(self, session: LinkSession, reason: str = "") -> None:
+        """Forget a link that is gone: nothing of it is left anywhere."""
         connection = session.connection
+        outbox = connection.outbox
         del self.links[connection.link]
         self._names.release(connection)
         if session.hop is not None:
             self._network.link_down(session, reason)
         if session.dialled:
-            self._network.unreachable(now, connection.link, reason)
-        self.on_leave(connection.link)
-        self._network.settlement.forget(connection.link)
-        self._subscriptions.withdraw(session.wishes, connection.outbox)
-        self.busy.pop(connection.link, None)
+            self._network.outgoing.on_loss(connection.link, reason)
+        session.change(LinkChange.ENDED)
+        self._keeper.forget(outbox)
+        self._network.settlement.forget(outbox)
+        self._subscriptions.withdraw(session.wishes, outbox)
+        self._deferred.forget(connection.link)
         self._forwarder.drop(session.flows)
-        self._counters.close(connection.outbox)
+        self._counters.close(outbox)
         if not connection.greeted:
-            self._act(StopTimer(HelloTimeout(connection.link)))
+            self._step.emit(StopTimer(HelloTimeout(connection.link)))
 
-    def beat(self, now: int, stalled: bool) -> None:
-        """Give up those who are silent, unless it was us who slept: then nobody is to blame."""
-        for session in list(self.links.values()):
-            connection = session.connection
-            if stalled or connection.link in self.busy:  # nor is who waits for us
-                connection.heard = now
-            if not connection.greeted:
-                continue
-            if connection.silent(now):
-                self.refuse(now, session, Refusal.SILENT, "nothing was heard from you for three heartbeats")
-            elif connection.beat(now):
-                self._forwarder.unflushed[connection.outbox] = None
-
-    def part(self, now: int, reason: str) -> None:
+    def part(self, reason: str) -> None:
         """Say farewell to everybody."""
         for session in list(self.links.values()):
-            (outbox := session.connection.outbox).post(Farewell(reason))
-            self._act(Send(outbox.link, outbox.release()))
-            self._act(Close(outbox.link, reason))
-            self.forget(now, session)
+            outbox = session.connection.outbox
+            outbox.post(Farewell(reason))
+            self._step.emit(Send(outbox.link, outbox.release()))
+            self._step.emit(Close(outbox.link, reason))
+            self.forget(session)

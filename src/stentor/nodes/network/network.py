@@ -1,18 +1,15 @@
 """The network around a broker: gateway propagation, profile propagation and event routing, composed."""
 
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
-from stentor.machine import SECOND, Dial, Effect, Report, StartTimer, StopTimer, Timer
+from stentor.machine import SECOND, Step, Timer
 from stentor.model.errors import FrameError, InvalidInput, Refusal
-from stentor.model.filter import Filter
 from stentor.model.ids import Incarnation, LinkId
 from stentor.model.limits import Limits
 from stentor.model.messages import (
-    MARKS,
     Digest,
     Hello,
     Inventory,
@@ -26,27 +23,30 @@ from stentor.model.messages import (
 )
 from stentor.model.scope import ScopePath
 from stentor.model.status import Traffic
-from stentor.nodes.broker.acquaintance import Acquaintance, NeighboursTimeout
 from stentor.nodes.broker.link_session import LinkSession
-from stentor.nodes.network.neighbour_link import FIRST_PAUSE, NeighbourLink, OutgoingLink, Redial
+from stentor.nodes.network.acquaintance import NeighboursTimeout
+from stentor.nodes.network.anti_entropy import AntiEntropy
+from stentor.nodes.network.link_cost import MeasuredCost, thousandths
+from stentor.nodes.network.neighbour_link import NeighbourLink
+from stentor.nodes.network.outgoing_links import OutgoingLink, OutgoingLinks, Redial
+from stentor.nodes.network.profile_feed import ProfileFeed
+from stentor.nodes.network.route_computation import RouteComputation
 from stentor.nodes.network.settings import GatewaySettings as GatewaySettings
 from stentor.nodes.network.settings import NetworkSettings as NetworkSettings
 from stentor.nodes.network.shortcuts import Shortcuts
-from stentor.policies.channel import channel_between
-from stentor.policies.forwarding import resolve
+from stentor.policies.scope_policies import ScopePolicies
 from stentor.protocols.connection.outbox import Outbox
-from stentor.protocols.dissemination.broker_subscription import BrokerSubscription
 from stentor.protocols.dissemination.forwarder import Forwarder
+from stentor.protocols.dissemination.mask_plans import NextHop
 from stentor.protocols.dissemination.profiles import Profiles
-from stentor.protocols.dissemination.relay import NextHop, Relay
+from stentor.protocols.dissemination.relay import Relay
 from stentor.protocols.dissemination.routes import Route, TopicEntry
 from stentor.protocols.dissemination.settlement import Settlement, SettlementDue
 from stentor.protocols.dissemination.spread import AccessSpread
-from stentor.protocols.overlay.gateways import Gateways, Neighbour
-from stentor.wire.parcel import Masks
+from stentor.protocols.neighbours import Neighbours
+from stentor.protocols.overlay.gateways import Gateways
 
-_LONGEST_PAUSE = 5 * SECOND
-_TOLD_AT_ONCE = 20  # interests that are told in a step, when a broker gets its first neighbour
+_COST_MAX = 1_000_000  # as much as operators may say
 
 
 class BrokerNetwork:
@@ -57,130 +57,114 @@ class BrokerNetwork:
         path: ScopePath,
         settings: NetworkSettings,
         limits: Limits,
+        policies: ScopePolicies,
         forwarder: Forwarder[Outbox],
-        act: Callable[[Effect], None],
+        step: Step,
+        on_charter_change: Callable[[str], None],
         version: str = "",
     ) -> None:
-        self._settings, self._limits, self._forwarder, self._act, self._version = (
-            settings, limits, forwarder, act, version,
-        )  # fmt: skip
-        self._heartbeat = int(limits.heartbeat * SECOND)
-        numbers = settings.numbers or (0,) * len(path.parts)
-        self.gateways = Gateways(path, numbers, settings.address, self._heartbeat, self._say, self._report)
-        self.context = context = self.gateways.context
-        self.profiles = Profiles(context, self._say, self._sharing, self._index)
-        self.relay = Relay(context, forwarder, [resolve(scope, settings.forwarding) for scope in context.scopes])
-        self.access = AccessSpread(context.name, self._say, act)
-        self.acquaintance = Acquaintance(act)
-        self.timers: dict[type[Timer], Callable[[int, Any], None]] = {
-            Redial: self._redial,
-            NeighboursTimeout: lambda *_: self.acquaintance.expire(),
-            SettlementDue: lambda now, _: self.settlement.expire(now),
-        }
-        self.shortcuts = Shortcuts(self.gateways, settings.path_length, self._dial_shortcut, self._hang_up)
+        """`on_charter_change` is told whose charter is another one from now on."""
+        self.settings = settings
+        self.policies = policies
+        self._limits = limits
+        self._forwarder = forwarder
+        self._step = step
+        self._version = version
+        self._heartbeat_ns = int(limits.heartbeat * SECOND)
+        self._boot = 0
         self.peers: dict[str, NeighbourLink] = {}
-        self.settlement = Settlement(context, self.profiles, lambda: self.peers, self.neighbour_towards, self._say, act)
-        self.diallings: dict[str, OutgoingLink] = {each.address: OutgoingLink(each) for each in settings.gateways}
-        self.boot = 0
-        self._links = 0
-        self._generation = -1
-        self._told: dict[int, tuple[str, Filter | None]] = {}  # interests that are in our profile
-        self._untold: deque[BrokerSubscription[Outbox]] = deque()
-        self._active = bool(settings.gateways)
-        self._clashes: set[str] = set()
-        self.count_clients: Callable[[], int] = lambda: 0  # that this broker serves
+        neighbours = Neighbours()  # Invariant: just those who are in `peers`.
+        self._neighbours = neighbours
+        numbers = settings.numbers or (0,) * len(path.parts)
+        self.gateways = Gateways(path, numbers, settings.address, self._heartbeat_ns, neighbours, step)
+        self.context = context = self.gateways.context
+        self.profiles = Profiles(context, neighbours, forwarder.table)
+        self.feed = ProfileFeed(self.profiles, forwarder.table, is_active=bool(settings.gateways))
+        self.relay: Relay[Outbox] = Relay(context, forwarder)
+        self.routes = RouteComputation(
+            self.gateways, self.profiles, self.relay, forwarder.table.interests, self.peers, step
+        )
+        self.access = AccessSpread(context.name, neighbours, step, on_charter_change)
+        self.settlement = Settlement(context, self.profiles, neighbours, self.routes.neighbour_towards, step)
+        self.outgoing = OutgoingLinks(settings.gateways, self._heartbeat_ns, neighbours, step)
+        self.shortcuts = Shortcuts(self.gateways, settings.path_length, self.outgoing)
+        self._anti_entropy = AntiEntropy(neighbours, self.gateways, self.profiles)
+        self.timers: dict[type[Timer], Callable[[Any], None]] = {
+            Redial: self.outgoing.on_redial,
+            NeighboursTimeout: lambda _: self.outgoing.acquaintance.expire(),
+            SettlementDue: lambda _: self.settlement.expire(),
+        }
 
-    # ---- opening links
-
-    def begin(self, now: int, boot: int) -> None:
-        self.boot = boot
-        self.profiles.boot = self.settlement.boot = boot
+    def begin(self, boot: int) -> None:
+        self._boot = boot
+        self.profiles.boot = boot
+        self.settlement.boot = boot
         self.gateways.begin(boot)
         self.access.begin(boot)
-        self.acquaintance.begin(now, self.diallings)
-        for dialling in self.diallings.values():
-            self._dial(now, dialling)
+        self.outgoing.begin()
 
-    def _dial(self, now: int, dialling: OutgoingLink) -> None:
-        if dialling.settings.name in self.peers:
-            self._act(StartTimer(Redial(dialling.settings.address), now + _LONGEST_PAUSE, _LONGEST_PAUSE // 2))
-            return
-        self._links += 1
-        dialling.link = LinkId(-self._links)  # those that others dial have positive ones
-        self._act(Dial(dialling.link, dialling.settings.address))
-
-    def _redial(self, now: int, redial: Redial) -> None:
-        dialling = self.diallings.get(redial.address)
-        if dialling is not None and dialling.link is None:
-            self._dial(now, dialling)
+    # ---- links
 
     def hello(self, link: LinkId) -> Hello | None:
-        """What to say first on a link that was dialled; None if nobody wants it any more."""
-        dialling = self._dialling(link)
-        if dialling is None:
+        """Return what to say first on a link that was dialled; None if nobody wants it any more."""
+        outgoing = self.outgoing.find(link)
+        if outgoing is None:
             return None
         return Hello(
             name=self.context.name,
-            incarnation=Incarnation(self.boot),
+            incarnation=Incarnation(self._boot),
             window=self._limits.window,
             role="broker",
             heartbeat=self._limits.heartbeat,
             agent=self._version,
-            attempt=self._links,
-            address=self._settings.address,
-            cost=dialling.settings.cost or 0.0,
+            attempt=self.outgoing.dialled,
+            address=self.settings.address,
+            cost=outgoing.settings.cost or 0.0,
         )
 
-    def unreachable(self, now: int, link: LinkId, reason: str) -> None:
-        """A link that was dialled is not, or no longer, there."""
-        dialling = self._dialling(link)
-        if dialling is None:
-            return
-        dialling.link = None
-        self.acquaintance.on_answer(dialling.settings.address)
-        self._act(StartTimer(Redial(dialling.settings.address), now + dialling.pause, dialling.pause // 2))
-        self._report("debug", "gateway lost", {"address": dialling.settings.address, "reason": reason})
-        dialling.pause = min(2 * dialling.pause, _LONGEST_PAUSE, 2 * self._heartbeat)
-
-    def _dialling(self, link: LinkId) -> OutgoingLink | None:
-        return next((each for each in self.diallings.values() if each.link == link), None)
-
     def link_up(self, session: LinkSession, name: str, cost: float, address: str) -> LinkSession | None:
-        """A broker is at the other end of a link; returns the guest whom it replaces, if there is one."""
+        """A broker is at the other end of a link. Return the session that it replaces, if there is one."""
         try:
             path = ScopePath.parse(name)
             level, unit = self.context.view(path)
         except InvalidInput as error:
             raise FrameError(Refusal.PROTOCOL, f"not a broker of this network: {error}") from None
         former = self.peers.get(name)
-        known = self.gateways.graph.find(unit) if level == 0 else None
-        if known is not None and former is None and address and known.address not in ("", address):
-            stands = self.gateways.graph.reaches(unit) and not known.left
-            if stands:
-                raise FrameError(Refusal.FENCED, f"the context {name} is taken by the broker at {known.address}")
-        if former is not None:
-            ours = former.session.dialled
-            if ours != session.dialled and (self.context.name < name) == ours:
-                raise FrameError(Refusal.CLOSING, "we have a link already")
+        if former is None:
+            self._check_that_name_is_free(name, level, unit, address)
+        else:
+            self._check_that_link_is_better(session, former, name)
             self._link_down(name)
-        dialling = self._dialling(session.connection.link)
-        if dialling is not None:
-            dialling.pause = FIRST_PAUSE
-            dialling.settings = msgspec.structs.replace(dialling.settings, name=name)
-            cost = cost or dialling.settings.cost or 0.0
-        base = max(1, round(1000 * (cost or self._usual_cost(level))))
-        channel = channel_between(self.context.units[level], unit, self._settings.channels)
-        hop = session.hop = NextHop(name, level, session.connection.outbox, channel)
-        self.peers[name] = NeighbourLink(
-            session, hop, dialling.settings.address if dialling is not None else address, base
-        )
-        self._activate()
-        self.gateways.link_up(path, base)
-        for each in range(level, self.context.depth):
-            self._say(name, self._inventory(each))
+        outgoing = self.outgoing.find(session.connection.link)
+        if outgoing is not None:
+            self.outgoing.on_welcome(outgoing, name)
+            address = outgoing.settings.address
+            cost = cost or outgoing.settings.cost or 0.0
+        price = MeasuredCost(thousandths(cost or self._usual_cost(level)))
+        outbox = session.connection.outbox
+        hop = NextHop(name, level, outbox, self.policies.channel(self.context.units[level], unit))
+        session.join_network(hop)
+        self.peers[name] = NeighbourLink(session, hop, address, price)
+        self.feed.activate()
+        self.gateways.link_up(path, price.now, outbox)
+        self._anti_entropy.send_inventories(name)
         self.access.link_up(name)
-        self._report("info", "linked", {"peer": name, "level": level})
+        self._step.report("info", "linked", peer=name, level=level)
         return None if former is None else former.session
+
+    def _check_that_name_is_free(self, name: str, level: int, unit: str, address: str) -> None:
+        """Raise FrameError if another broker of our cluster, which we can reach, has this name."""
+        known = self.gateways.graph.find(unit) if level == 0 else None
+        if known is None or known.left or not address or known.address in ("", address):
+            return
+        if self.gateways.graph.reaches(unit):
+            raise FrameError(Refusal.FENCED, f"the context {name} is taken by the broker at {known.address}")
+
+    def _check_that_link_is_better(self, session: LinkSession, former: NeighbourLink, name: str) -> None:
+        """Raise FrameError if both ends have dialled each other, and the former link is the one that stays."""
+        ours = former.session.dialled
+        if ours != session.dialled and (self.context.name < name) == ours:
+            raise FrameError(Refusal.CLOSING, "we have a link already")
 
     def link_down(self, session: LinkSession, reason: str) -> None:
         """A link to a broker is gone."""
@@ -188,7 +172,7 @@ class BrokerNetwork:
         name = session.hop.name
         if self.peers[name].session is session:
             self._link_down(name)
-            self._report("info", "link lost", {"peer": name, "reason": reason})
+            self._step.report("info", "link lost", peer=name, reason=reason)
 
     def _link_down(self, name: str) -> None:
         del self.peers[name]
@@ -196,209 +180,86 @@ class BrokerNetwork:
         self.gateways.link_down(name)
         self.access.link_down(name)
 
-    # ---- changes at run time
+    # ---- what links cost
 
-    def open(self, now: int, settings: GatewaySettings) -> None:
-        """One more link to be opened from here."""
-        if settings.address in self.diallings:  # ordered twice before the first was written down
-            return
-        dialling = self.diallings[settings.address] = OutgoingLink(settings)
-        if self.boot:
-            self._dial(now, dialling)
-
-    def _dial_shortcut(self, now: int, address: str) -> None:
-        self._report("info", "adding a link to shorten paths", {"to": address})
-        self.open(now, GatewaySettings(address=address))
-
-    def _hang_up(self, address: str) -> None:
-        if address in self.diallings:
-            self.remove_outgoing_link(self.diallings[address])
-
-    def remove_outgoing_link(self, dialling: OutgoingLink) -> LinkSession | None:
-        """A link is not to be opened any more; returns the guest at its other end."""
-        del self.diallings[dialling.settings.address]
-        self.acquaintance.on_answer(dialling.settings.address)
-        self._act(StopTimer(Redial(dialling.settings.address)))
-        peer = self.peers.get(dialling.settings.name)
-        return None if peer is None else peer.session
-
-    def set_cost(self, dialling: OutgoingLink, cost: float) -> None:
-        dialling.settings = msgspec.structs.replace(dialling.settings, cost=cost)
-        name = dialling.settings.name
+    def set_cost(self, outgoing: OutgoingLink, cost: float) -> None:
+        """An operator says what a link costs that is opened here."""
+        outgoing.settings = msgspec.structs.replace(outgoing.settings, cost=cost)
+        name = outgoing.settings.name
         if name in self.peers:
-            self._reprice(name, cost)
-            self._say(name, LinkCost(cost))
+            self._set_base_cost(name, cost)
+            self._neighbours.say(name, LinkCost(cost))
 
-    def _reprice(self, name: str, cost: float) -> None:
+    def _set_base_cost(self, name: str, cost: float) -> None:
         peer = self.peers[name]
-        peer.base = max(1, round(1000 * cost))
-        self.gateways.reprice(name, peer.cost)
+        peer.cost.base = thousandths(cost)
+        self.gateways.reprice(name, peer.cost.now)
+
+    def _on_round_trip(self, name: str, sent_at: int) -> None:
+        peer = self.peers[name]
+        if peer.measure(max(0, self._step.now - sent_at)):
+            self.gateways.reprice(name, peer.cost.now)
+
+    def _usual_cost(self, level: int) -> float:
+        costs = self.settings.costs
+        return costs[min(level, len(costs) - 1)]
 
     # ---- what neighbours say
 
-    def hear(self, now: int, session: LinkSession, message: Message) -> None:
+    def hear(self, session: LinkSession, message: Message) -> None:
         assert session.hop is not None, "only brokers speak of the network"
         name = session.hop.name
         match message:
             case Presence():
-                self.gateways.hear(now, name, message)
+                self.gateways.hear(name, message)
             case ProfileChange():
                 self.profiles.hear(name, message)
             case Inventory():
-                self._compare(name, message)
+                self._anti_entropy.on_inventory(name, message)
             case Digest():
-                for scope, number in message.scopes.items():
-                    level = self._shared(name, scope)
-                    if number != self._digest(level):
-                        self._say(name, self._inventory(level))
+                self._anti_entropy.on_digests(name, message.scopes)
                 self.peers[name].clients = message.clients
                 self.access.compare(name, message.access)
             case LinkCost():
-                if not 0 < message.cost <= 1_000_000:
+                if not 0 < message.cost <= _COST_MAX:
                     raise FrameError(Refusal.PROTOCOL, f"a cost of {message.cost:g}")
-                self._reprice(name, message.cost)
+                self._set_base_cost(name, message.cost)
             case Pong():
-                self._returned(now, name, message.token)
+                self._on_round_trip(name, message.token)
             case MarkReceipt():
                 self.settlement.hear(message)
             case _:
-                self.access.hear(name, message)
+                if self.access.hear(name, message):
+                    self.outgoing.on_compared(name)
 
-    def _inventory(self, level: int) -> Inventory:
-        return Inventory(self.context.scopes[level], self.gateways.inventory(level), self.profiles.inventory(level))
+    # ---- time, and the end of a step
 
-    def _compare(self, name: str, inventory: Inventory) -> None:
-        level = self._shared(name, inventory.scope)
-        self.gateways.compare(name, level, inventory.presences)
-        self.profiles.compare(name, level, inventory.profiles)
-        ours = self._inventory(level)
-        if _behind(ours.presences, inventory.presences) or _behind(ours.profiles, inventory.profiles):
-            self._say(name, ours)
-
-    def _shared(self, name: str, scope: str) -> int:
-        """The level of a scope that we share with a neighbour."""
-        scopes = self.context.scopes
-        level = scopes.index(scope) if scope in scopes else -1
-        if level < self.gateways.neighbours[name].level:
-            raise FrameError(Refusal.PROTOCOL, f"{scope!r} is no scope that we share")
-        return level
-
-    def _digest(self, level: int) -> int:
-        return self.gateways.digest(level) ^ self.profiles.digest(level)
-
-    # ---- time
-
-    def beat(self, now: int) -> None:
-        """Twice a heartbeat: who is silent is suspected; the others are asked how far away they are."""
-        digests = {scope: self._digest(level) for level, scope in enumerate(self.context.scopes)}
-        clients = self.count_clients()
+    def beat(self, clients: int) -> None:
+        """Twice a heartbeat: who is silent is suspected; the others are asked how far away they are. `clients` is how
+        many this broker serves.
+        """
+        now, digests = self._step.now, self._anti_entropy.digests()
         for name, peer in list(self.peers.items()):
             silent = now - peer.session.connection.heard
-            self.gateways.suspect(name, suspected=silent > self._heartbeat)
+            self.gateways.suspect(name, suspected=silent > self._heartbeat_ns)
             shared = self.context.scopes[peer.hop.level :]
-            self._say(name, Digest({scope: digests[scope] for scope in shared}, self.access.digest, clients))
-            self._say(name, Ping(now))
-        self.gateways.tick(now)
-        self.shortcuts.beat(now)
+            self._neighbours.say(name, Digest({scope: digests[scope] for scope in shared}, self.access.digest, clients))
+            self._neighbours.say(name, Ping(now))
+        self.gateways.tick()
+        self.shortcuts.beat()
         self.access.beat()
         self.settlement.beat()
         if self.peers:
             self.profiles.flush(counts=True)
 
-    def _returned(self, now: int, name: str, sent: int) -> None:
-        """A marker came back."""
-        if self.peers[name].measure(max(0, now - sent)):
-            self.gateways.reprice(name, self.peers[name].cost)
-
-    # ---- what our clients want
-
-    def on_subscription_change(self, subscription: BrokerSubscription[Outbox], comes: bool) -> None:
-        """An interest came or went; a broker without neighbours tells nobody."""
-        if comes:
-            if self._active and not self._untold:
-                self._tell(subscription)
-            elif self._active:
-                self._untold.append(subscription)
-        elif (told := self._told.pop(subscription.number, None)) is not None:
-            self.profiles.unsubscribe(*told)
-
-    def _tell(self, subscription: BrokerSubscription[Outbox]) -> None:
-        if subscription.number in self._forwarder.table.subscriptions and subscription.number not in self._told:
-            self._told[subscription.number] = subscription.pattern, subscription.filter
-            self.profiles.subscribe(subscription.pattern, subscription.filter)
-
-    def _activate(self) -> None:
-        if not self._active:
-            self._active = True
-            self._untold.extend(self._forwarder.table.subscriptions.values())
-
-    @property
-    def busy(self) -> bool:
-        """Whether there are interests that nobody has been told of yet."""
-        return bool(self._untold)
-
-    def toil(self) -> None:
-        for _ in range(min(_TOLD_AT_ONCE, len(self._untold))):
-            self._tell(self._untold.popleft())
-
-    # ---- the end of a step
-
-    def recompute_routes(self) -> None:
+    def end_step(self) -> None:
         """Bring routes up to date with the graph, and tell what our profile has become."""
-        if self._generation != self.gateways.generation:
-            self._generation = self.gateways.generation
-            self._reroute()
-        self.settlement.end_step(is_told=not self._untold)
+        self.routes.update()
+        self.settlement.end_step(is_told=not self.feed.is_waiting)
         if self.peers:
             self.profiles.flush()
         if self.access.is_restless:
             self.access.end_step()
-
-    def _reroute(self) -> None:
-        graph, context = self.gateways.graph, self.context
-        own, members = [0] * context.depth, [0] * context.depth
-        reach: dict[str, Masks] = {}
-        nearest = {neighbour.unit: neighbour.name for neighbour in self._by_cost()}
-        for level in range(context.depth):
-            numbers = dict(self._numbered(level))
-            mine = numbers.pop(context.units[level], None)
-            own[level] = 0 if mine is None else 1 << mine
-            self.profiles.renumber(level, numbers)
-            for unit, number in numbers.items():
-                first = graph.cache.hop(unit)
-                if first is not None and first in nearest:
-                    masks = reach.setdefault(nearest[first], {})
-                    masks[level] = masks.get(level, 0) | 1 << number
-                    members[level] |= 1 << number
-        self.relay.reroute(own, members, [(self.peers[name].hop, masks) for name, masks in sorted(reach.items())])
-        for level in range(1, context.depth):
-            presence = graph.members[level].get(context.units[level])
-            speaks = presence is not None and presence.speaker == context.name and self.gateways.speaks(level)
-            inside = {each.unit for each in graph.present(level - 1) if graph.reaches(each.unit)}
-            self.profiles.sum_up(level, inside if speaks else None)
-        for level in range(context.depth):
-            for unit, presence in graph.members[level].items():
-                if presence.left and unit != context.units[level]:
-                    self.profiles.forget(level, unit)
-
-    def _by_cost(self) -> Iterator[Neighbour]:
-        """Neighbours that are not suspected, the best last, since it is to be remembered."""
-        standing = [each for each in self.gateways.neighbours.values() if not each.suspected]
-        return iter(sorted(standing, key=lambda each: (each.cost, each.name), reverse=True))
-
-    def _numbered(self, level: int) -> Iterator[tuple[str, int]]:
-        """The members of a level with their numbers; of two with the same the first by name has it."""
-        taken: dict[int, str] = {}
-        for presence in self.gateways.graph.present(level):
-            holder = taken.setdefault(presence.number, presence.unit)
-            if holder == presence.unit:
-                yield presence.unit, presence.number
-            elif presence.unit not in self._clashes:
-                self._clashes.add(presence.unit)
-                self._report(
-                    "error", "member number taken",
-                    {"unit": presence.unit, "number": presence.number, "holder": holder},
-                )  # fmt: skip
 
     # ---- for those who ask
 
@@ -417,67 +278,22 @@ class BrokerNetwork:
 
     @property
     def address(self) -> str:
-        return self._settings.address
-
-    @property
-    def clients_per_broker(self) -> int:
-        return self._settings.clients_per_broker
-
-    @property
-    def forwarding(self) -> dict[str, str]:
-        return self._settings.forwarding
-
-    def neighbour_towards(self, unit: str) -> str:
-        """The neighbour to whom events for a unit go; "" if it cannot be reached."""
-        first = self.gateways.graph.cache.hop(unit)
-        best = [each.name for each in self._by_cost() if each.unit == first]
-        return best[-1] if best else ""
+        return self.settings.address
 
     def route(self, topic: str) -> Route[Outbox]:
-        """Who wants events of a topic, here and elsewhere, whether or not it was ever defined."""
+        """Return who wants events of a topic, here and elsewhere, whether or not it was ever defined."""
         return self._forwarder.table.route(TopicEntry(topic))
 
     def prospect(self, name: str) -> tuple[int, float]:
-        """The level of a link that is not there, and what it would cost; zeros if the name tells nothing."""
+        """Return the level of a link that is not there, and what it would cost; zeros if the name tells nothing."""
         try:
             level = self.context.view(ScopePath.parse(name))[0]
         except InvalidInput:
             return 0, 0.0
         return level, self._usual_cost(level)
 
-    def units_behind(self, masks: Masks) -> Iterator[str]:
-        for level, mask in sorted(masks.items()):
-            for unit, number in self._numbered(level):
-                if mask >> number & 1:
-                    yield unit
-
-    # ---- small things
-
-    def _usual_cost(self, level: int) -> float:
-        costs = self._settings.costs
-        return costs[min(level, len(costs) - 1)]
-
-    def _say(self, name: str, message: Message) -> None:
-        outbox = self.peers[name].session.connection.outbox
-        outbox.post(message)
-        self._forwarder.unflushed[outbox] = None
-
-    def _sharing(self, level: int) -> list[str]:
-        return [each.name for each in self.gateways.neighbours.values() if each.level <= level]
-
-    def _index(self, wanted: bool, level: int, member: int, pattern: str, where: Filter | None) -> None:
-        if not pattern.startswith(MARKS):
-            self._forwarder.table.index(wanted, self.context.depth, level, member, pattern, where)
-        elif wanted:
-            self.settlement.learn(pattern)
-
     def validate(self) -> None:
+        assert self.peers.keys() == self._neighbours.keys(), "a neighbour without a link, or a link without one"
         self.gateways.graph.validate()
         self._forwarder.table.validate()
-
-    def _report(self, level: str, what: str, details: dict[str, str | int | float]) -> None:
-        self._act(Report(level, what, details))
-
-
-def _behind(ours: dict[str, tuple[int, str]], theirs: dict[str, tuple[int, str]]) -> bool:
-    return any(stamp > ours.get(unit, (0, "")) for unit, stamp in theirs.items())
+        self.routes.validate()

@@ -4,6 +4,7 @@ import msgspec
 
 from stentor.policies.access import AccessSettings
 from stentor.policies.channel import ChannelSettings
+from stentor.policies.scope_policies import TopicPolicy
 
 
 class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -21,7 +22,8 @@ class NetworkSettings(msgspec.Struct, frozen=True, kw_only=True):
     address: str = ""  # where it listens, for others to find it
     gateways: tuple[GatewaySettings, ...] = ()
     costs: tuple[float, ...] = (1, 2, 3, 4)  # of links, by level
-    forwarding: dict[str, str] = {}  # policies of scopes; "" is the network
+    forwarding: dict[str, str] = {}  # what scopes say of all topics; "" is the network
+    topics: tuple[TopicPolicy, ...] = ()  # what they say of some
     channels: tuple[ChannelSettings, ...] = ()
     traces: bool = False  # whether clients, repositories and the broker tell what becomes of events
     sums: bool = False  # … summed up

@@ -6,8 +6,7 @@ is made at a time, the next is chosen when everybody knows of it, and one that c
 never taken away because paths got short: whoever removes what it has added would add it again.
 """
 
-from collections.abc import Callable
-
+from stentor.nodes.network.outgoing_links import OutgoingLinks
 from stentor.protocols.overlay.gateways import Gateways
 
 MOST_LINKS = 8  # of a member to others of its scope: more would make one that everybody is linked to
@@ -16,17 +15,13 @@ _TURN = 4  # beats that a worse shortcut waits for a better one to be made and t
 
 
 class Shortcuts:
-    """What one broker does for shorter paths; `dial` opens a link to an address, `hang_up` gives it up for good."""
+    """What one broker does for shorter paths."""
 
-    def __init__(
-        self,
-        gateways: Gateways,
-        longest: float,
-        dial: Callable[[int, str], None],
-        hang_up: Callable[[str], None],
-    ) -> None:
+    def __init__(self, gateways: Gateways, longest: float, outgoing: OutgoingLinks) -> None:
         """`longest` is what the average of every scope may be; 0 is anything."""
-        self._gateways, self._longest, self._dial, self._hang_up = gateways, longest, dial, hang_up
+        self._gateways = gateways
+        self._longest = longest
+        self._outgoing = outgoing
         self._waits: dict[int, tuple[str, int]] = {}  # by level: to whom a link is due, and for how many beats
         self.made: dict[str, str] = {}  # addresses that are dialled from here, and of which member
 
@@ -35,7 +30,7 @@ class Shortcuts:
         """Whether a link is about to be made."""
         return bool(self._waits)
 
-    def beat(self, now: int) -> None:
+    def beat(self) -> None:
         if not self._longest:
             return
         graph = self._gateways.graph
@@ -43,11 +38,11 @@ class Shortcuts:
             known = graph.find(unit)
             if known is None or known.left:
                 del self.made[address]
-                self._hang_up(address)
+                self._outgoing.remove(address)
         for level in range(graph.context.depth):
-            self._look(now, level)
+            self._look(level)
 
-    def _look(self, now: int, level: int) -> None:
+    def _look(self, level: int) -> None:
         due = self._find(level) if self._gateways.speaks(level) else None
         if due is None:
             self._waits.pop(level, None)
@@ -58,7 +53,7 @@ class Shortcuts:
         if beats >= patience:
             del self._waits[level]
             self.made[address] = unit
-            self._dial(now, address)
+            self._outgoing.open_shortcut(address)
 
     def _find(self, level: int) -> tuple[str, str, int] | None:
         """Return to whom a link from our unit of a level would help, its address, and how long to wait for others."""

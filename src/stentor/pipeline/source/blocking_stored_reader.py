@@ -10,7 +10,7 @@ from typing import Any, Self
 from stentor.admin.topics import Registrar, RepositoryReport
 from stentor.client.fabric import connect
 from stentor.client.loop_thread import Loop
-from stentor.client.stored_reader import PAGES, Availability, Reader, StoredPage
+from stentor.client.stored_reader import Availability, Reader, StoredPage
 from stentor.matching.topic_tree import is_wild
 from stentor.model.errors import InvalidInput, Refused, StentorError, Unreachable
 from stentor.model.position import Position
@@ -33,7 +33,7 @@ class BlockingStoredReader:
         self._running = running
         self._loop = Loop()
         wait = options.wait or (OUTAGE if running else _CONNECT)
-        self._fabric = connect(options.url, tls=options.tls, wait=wait, window=PAGES)
+        self._fabric = connect(options.url, tls=options.tls, wait=wait)
         self._reader = Reader(self._fabric, options.subscriber)
         self._topics: tuple[str, ...] = ()
         self._looked = 0.0

@@ -39,17 +39,22 @@ class Connection:
         "received",
         "taken",
         "window",
-    )  # fmt: skip
+    )
 
-    def __init__(self, link: LinkId, now: int, window: int, queue: int, heartbeat: float) -> None:
+    def __init__(
+        self, link: LinkId, now: int, window: int, queue: int, heartbeat: float, outbox: Outbox | None = None
+    ) -> None:
+        """Without an `outbox`, it makes one that is bounded by `queue` and that its owner releases."""
         self.link = link
         self.heard = self._beaten = now
         self.window = window  # bytes of events that we let the peer send ahead
         self.heartbeat = int(heartbeat * SECOND)
         self.buffer = FrameBuffer()
-        self.outbox = Outbox(link, queue)
+        self.outbox = outbox or Outbox(link, queue)
         self.greeted = False
-        self.name = self.principal = self.address = ""
+        self.name = ""
+        self.principal = ""
+        self.address = ""
         self.incarnation = Incarnation(0)
         self.attempt = 0  # which of its links this is to the peer
         self.publisher = PublisherId(0)
@@ -71,7 +76,7 @@ class Connection:
         self.window = self._granted = min(self.window, window)
 
     def feed(self, now: int, data: bytes) -> bytes | None:
-        """Count a chunk in; what can be looked at, beginning at a frame, or None if there is nothing yet."""
+        """Count a chunk in. Return what can be looked at, beginning at a frame; None if there is nothing yet."""
         self.received += len(data)
         missing = len(PREAMBLE) - len(self._greeting)
         if missing:
@@ -86,7 +91,7 @@ class Connection:
         return chunk
 
     def check_position(self, claimed: int, rest: int) -> None:
-        """A heartbeat that ended `rest` bytes before the end of what was received claims a position."""
+        """Check the position that a heartbeat claims, which ended `rest` bytes before the end of what was received."""
         if claimed != self.received - rest:
             raise FrameError(
                 Refusal.CORRUPT,
@@ -94,7 +99,7 @@ class Connection:
             )
 
     def take_events(self, size: int) -> bool:
-        """Bytes of events were consumed: grant more when a good part of the window is used up, and tell so."""
+        """Bytes of events were consumed: grant more when a good part of the window is used up; return whether it is."""
         self.taken += size
         if self.taken + self.window - self._granted < self.window >> 2:
             return False
@@ -114,7 +119,7 @@ class Connection:
         self.outbox.fresh.append((frame, events, {}, {}))
 
     def silent(self, now: int) -> bool:
-        """Whether the peer has said nothing for so long that it must be gone."""
+        """Return whether the peer has said nothing for so long that it must be gone."""
         return now - self.heard > SILENCE * self.heartbeat
 
     def beat(self, now: int) -> bool:

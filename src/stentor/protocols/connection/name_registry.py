@@ -12,7 +12,7 @@ class NameRegistry:
         self._holders: dict[tuple[str, str], Connection] = {}
 
     def claim(self, connection: Connection) -> Connection | None:
-        """Give the name to this connection; returns the holder that it fences off, if there is one."""
+        """Give the name to this connection; return the holder that it fences off, if there is one."""
         key = (connection.principal, connection.name)
         holder = self._holders.get(key)
         if holder is not None and holder.incarnation == connection.incarnation and holder.attempt > connection.attempt:

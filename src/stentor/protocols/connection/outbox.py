@@ -1,7 +1,12 @@
 """The sending end of a link: control leaves at once, events while the peer's credit lasts; then they wait, bounded.
 
 Only the peer's credit holds events back, so what is under way to a peer is never more than the window it asked for, and
-what waits for it never more than the queue's bound: beyond it the oldest are dropped, counted, and told to the peer.
+what waits for it never more than the queue's bound. Beyond that a policy decides what is dropped; dropped events are
+counted, and told to the peer.
+
+An outbox belongs to a set of outboxes that whoever sends empties at the end of its step. It enters the set by itself
+when a message is posted. Events are appended to `fresh` without a call, because that is the broker's hottest path;
+whoever appends them enters the outbox into the set, many of them at once.
 """
 
 from collections import Counter, deque
@@ -11,9 +16,11 @@ from typing import Protocol
 from stentor.machine import Buffer
 from stentor.model.ids import LinkId, SchemaId, SubscriptionId, TopicId
 from stentor.model.messages import Message, Missed
+from stentor.protocols.connection.drop_policy import DROP_OLDEST, DropPolicy, WaitingRun
 from stentor.wire import frame
 
 Recipients = Mapping["Outbox", tuple[SubscriptionId, ...]]
+Unflushed = dict["Outbox", None]  # outboxes with something to send, in the order in which they got it
 _MOST_DEFINED = 65_536  # definitions remembered; telling one twice does no harm
 
 
@@ -31,19 +38,39 @@ _NOTHING: Mapping[SubscriptionId, int] = {}
 class Outbox:
     """Events and control messages on their way to one peer."""
 
-    __slots__ = ("_bound", "_control", "_limit", "_missed", "_waiting", "defined", "dropped", "events", "fresh", "link",
-                 "position", "queued", "sent")  # fmt: skip
+    __slots__ = (
+        "_bound",
+        "_control",
+        "_drop_policy",
+        "_limit",
+        "_missed",
+        "_unflushed",
+        "_waiting",
+        "defined",
+        "dropped",
+        "events",
+        "fresh",
+        "link",
+        "position",
+        "queued",
+        "sent",
+    )
 
-    def __init__(self, link: LinkId, bound: int) -> None:
+    def __init__(
+        self, link: LinkId, bound: int, unflushed: Unflushed | None = None, drop_policy: DropPolicy = DROP_OLDEST
+    ) -> None:
+        """Without `unflushed`, its owner knows by itself when there is something to release."""
         self.link = link
         self.fresh: list[OutboundRun] = []  # offered in this step; the forwarder appends here without a call
         self._control: list[Buffer] = []
-        self._waiting: deque[tuple[bytes, int, dict[SubscriptionId, int]]] = deque()  # what, how many, who misses them
+        self._waiting: deque[WaitingRun] = deque()
         self._missed: Counter[SubscriptionId] = Counter()
         self._bound = bound
+        self._unflushed = unflushed
+        self._drop_policy = drop_policy
         self._limit = 0
         self.defined: set[TopicId | SchemaId] = set()  # what we have told the peer the meaning of
-        self.queued = 0  # bytes that wait
+        self.queued = 0  # bytes that wait; Invariant: the sum over `_waiting`, at most `_bound` after each release.
         self.sent = 0  # bytes of events sent, counted from the link's start
         self.position = 0  # bytes of everything sent
         self.events = 0
@@ -64,6 +91,12 @@ class Outbox:
     def post_frame(self, data: bytes) -> None:
         self._control.append(data)
         self.position += len(data)
+        self.enter()
+
+    def enter(self) -> None:
+        """Enter the set of outboxes that are released at the end of this step."""
+        if self._unflushed is not None:
+            self._unflushed[self] = None
 
     def define(self, number: TopicId | SchemaId, definition: Message) -> bool:
         """Tell the peer what a number means, once; True if it had to be told."""
@@ -76,7 +109,7 @@ class Outbox:
         return True
 
     def release(self) -> list[Buffer]:
-        """What can leave now, in order."""
+        """Return what can leave now, in order."""
         ready = self._control
         self._control = []
         if self.fresh or self._waiting:
@@ -106,20 +139,19 @@ class Outbox:
         self._trim()
 
     def _queue(self, fresh: Iterable[OutboundRun]) -> None:
-        waiting = self._waiting
         for data, count, recipients, choosers in fresh:
             # a view of a chunk would keep all of the chunk, so the bound would not bound the memory
             owned = bytes(data)
             losers = dict.fromkeys(recipients.get(self, ()), count)
             losers.update(choosers.get(self, _NOTHING))
-            waiting.append((owned, count, losers))
+            self._waiting.append(WaitingRun(owned, count, losers))
             self.queued += len(owned)
 
     def _trim(self) -> None:
-        """Drop the oldest of what has to wait, down to the bound."""
-        waiting = self._waiting
-        while self.queued > self._bound:
-            data, count, losers = waiting.popleft()
+        """Drop what is beyond the bound; the policy chooses what that is."""
+        if self.queued <= self._bound:
+            return
+        for data, count, losers in self._drop_policy.drop(self._waiting, self.queued - self._bound):
             self.queued -= len(data)
             self.dropped += count
             self._missed.update(losers)
@@ -128,9 +160,9 @@ class Outbox:
         waiting = self._waiting
         while waiting and self.sent < self._limit:  # what is begun within the credit may end beyond it
             if self._missed:
-                self.post(Missed(dict(self._missed)))
-                ready += self._control
-                self._control = []
+                missed = frame.encode(Missed(dict(self._missed)))
+                ready.append(missed)
+                self.position += len(missed)
                 self._missed.clear()
             data, count, _ = waiting.popleft()
             ready.append(data)
@@ -140,8 +172,8 @@ class Outbox:
             self.events += count
 
     def discard(self) -> int:
-        """Forget what has not left; returns how many events that were."""
-        events = sum(cargo[1] for cargo in self._waiting) + sum(cargo[1] for cargo in self.fresh)
+        """Forget what has not left, and return how many events that were."""
+        events = sum(run.events for run in self._waiting) + sum(run[1] for run in self.fresh)
         self._waiting.clear()
         self.fresh.clear()
         self.queued = 0

@@ -1,10 +1,9 @@
 """What an application and the ends of a reliable topic say to each other."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from stentor.machine import Effect, Input
-from stentor.model.attribute import Value
 from stentor.model.control import StreamRanges
 from stentor.model.errors import Refusal
 from stentor.model.span import Span
@@ -13,24 +12,8 @@ from stentor.wire.block import Block
 # ---- what the application says
 
 
-class Entrusted(Input, frozen=True, tag="entrusted"):
-    """An event to publish reliably; `time` is nanoseconds since 1970."""
-
-    attributes: Mapping[str, Value]
-    body: bytes
-    time: int
-
-
-class EntrustedMany(Input, frozen=True, tag="entrusted many"):
-    """Many events; each attribute is a column as long as `bodies`."""
-
-    columns: Mapping[str, Sequence[Value | None]]
-    bodies: Sequence[bytes]
-    time: int
-
-
 class TurnEnded(Input, frozen=True, gc=False, tag="turn ended"):
-    """The application's turn is over: what it offered leaves now."""
+    """The application's turn is over: what it published leaves now."""
 
 
 class DurabilityAwaited(Input, frozen=True, gc=False, tag="awaited"):
@@ -134,8 +117,8 @@ class DrawLife(Effect, frozen=True, gc=False, tag="draw life"):
     """A repository knows of a life that seems newer than this one: what does the clock say? One LifeDrawn follows."""
 
 
-class Forbid(Effect, frozen=True, gc=False, tag="forbid"):
-    """No repository will ever steer us; this end is over."""
+class Refuse(Effect, frozen=True, gc=False, tag="forbid"):
+    """A broker, or the repositories of the topic, refuse this name for good: nothing more comes of it."""
 
     code: Refusal
     reason: str

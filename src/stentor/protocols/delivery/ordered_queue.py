@@ -1,4 +1,4 @@
-"""Ordered queue: things in the order of their first numbers, which are taken away at the front."""
+"""Ordered queue: things in the order of their first numbers, taken away at the front."""
 
 from bisect import bisect_right
 from collections.abc import Iterator
@@ -6,18 +6,21 @@ from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
-_SHORT = 64
+_SHORT = 64  # taken things that are kept at the front: fewer are not worth moving the rest
 
 
 class OrderedQueue(Generic[T]):
-    """Nearly everything is added at the end; it may come late, too."""
+    """Nearly everything is added at the end; some things come late.
+
+    Invariants: `_firsts` grows, and is as long as `_things`; `_head` is at most that long.
+    """
 
     __slots__ = ("_firsts", "_head", "_things")
 
     def __init__(self) -> None:
         self._firsts: list[int] = []
         self._things: list[T] = []
-        self._head = 0  # what is before it is taken away already: a list is slow at its front
+        self._head = 0  # things before it are taken away already: a list is slow at its front
 
     def __len__(self) -> int:
         return len(self._things) - self._head
@@ -44,7 +47,7 @@ class OrderedQueue(Generic[T]):
             self._things.insert(at, thing)
 
     def take(self) -> T:
-        """Take the front away."""
+        """Take the front away, and return it."""
         thing = self._things[self._head]
         self._head += 1
         if self._head >= _SHORT and self._head * 2 >= len(self._things):
@@ -57,7 +60,7 @@ class OrderedQueue(Generic[T]):
         return self._things.pop()
 
     def since(self, number: int) -> Iterator[T]:
-        """All from the last one on that begins at or before a number."""
+        """Return all things from the last one on that begins at or before a number."""
         start = max(bisect_right(self._firsts, number, self._head) - 1, self._head)
         for at in range(start, len(self._things)):
             yield self._things[at]

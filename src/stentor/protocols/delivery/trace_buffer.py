@@ -1,4 +1,4 @@
-"""A trail: the traces that a node has not told yet. Machines add to it, whoever composes them tells it."""
+"""Trace buffer: the traces that a node has not told yet. Machines add to it, whoever composes them tells it."""
 
 from collections.abc import Iterable, Sequence
 
@@ -11,15 +11,15 @@ from stentor.protocols.delivery.trace_sum import SUMMED, Key, TraceSum, key_of
 
 _MOST = 65_536  # traces that wait for a link
 _LONGEST = 10 * SECOND  # that sums wait: whoever asks what happened does not want to wait much longer
-_SHARE = (
-    200  # … unless what they tell of is so many times as large as they are: all nodes together take a tenth at most
-)
-_ROW, _BATCH = 180, 300  # bytes that a row takes, and what a batch takes beside its rows, roughly
+_SHARE = 200  # times as large as they are: what tells of so much is worth telling, and all nodes take a tenth at most
+_ROW = 180  # bytes that a row takes, roughly
+_BATCH = 300  # bytes that a batch takes beside its rows, roughly
 
 
 class TraceBuffer:
-    """Traces in the order in which things happened; nothing while they are off. Sums are in the order of their firsts,
-    and of one key only the last one grows.
+    """Traces in the order in which things happened; nothing while they are off.
+
+    Sums are in the order of their firsts. Invariant: of one key only the last one grows, and that is in `_sums`.
     """
 
     __slots__ = ("_sums", "dropped", "offset", "on", "rows", "sums", "told")
@@ -40,13 +40,13 @@ class TraceBuffer:
             self.rows, self.dropped = [], 0
 
     def is_due(self, now: int) -> bool:
-        """Whether it is time to tell what there is: sums are worth more, the longer they grow."""
+        """Return whether it is time to tell what there is: sums are worth more, the longer they grow."""
         if not self.sums or not self.rows or now - self.rows[0].at >= _LONGEST:
             return True
         return sum(row.size for row in self.rows) >= _SHARE * (_BATCH + _ROW * len(self.rows))
 
     def add(self, row: Trace) -> None:
-        """One more; what goes on where the last one ended is one with it."""
+        """Add a trace; what goes on where the last one ended is one with it."""
         if not self.on:
             return
         rows = self.rows
@@ -75,10 +75,19 @@ class TraceBuffer:
         first, last = span
         self.add(
             Trace(
-                kind=TraceKind.PUBLISHED, at=now, about=about, source=source, source_id=stream[0], life=stream[1],
-                first=first, last=last, count=last - first + 1, size=size, born=born,
+                kind=TraceKind.PUBLISHED,
+                at=now,
+                about=about,
+                source=source,
+                source_id=stream[0],
+                life=stream[1],
+                first=first,
+                last=last,
+                count=last - first + 1,
+                size=size,
+                born=born,
             )
-        )  # fmt: skip
+        )
 
     def release(self, now: int, about: str, subscriber: str, portions: Iterable[ReleasedBatch]) -> None:
         """An application is given these."""
@@ -92,12 +101,23 @@ class TraceBuffer:
             first = spans[0][0]
             self.add(
                 Trace(
-                    kind=TraceKind.RELEASED, at=now, about=about, source_id=block.publisher, life=block.incarnation,
-                    first=first, last=spans[-1][1], count=block.count, keeper=portion.repository, start=portion.first,
-                    end=portion.last, subscriber=subscriber, size=len(block.frame), born=block.time,
+                    kind=TraceKind.RELEASED,
+                    at=now,
+                    about=about,
+                    source_id=block.publisher,
+                    life=block.incarnation,
+                    first=first,
+                    last=spans[-1][1],
+                    count=block.count,
+                    keeper=portion.repository,
+                    start=portion.first,
+                    end=portion.last,
+                    subscriber=subscriber,
+                    size=len(block.frame),
+                    born=block.time,
                     body=numbers_body(first, spans),
                 )
-            )  # fmt: skip
+            )
 
     def acknowledge(self, now: int, about: str, subscriber: str, stream: StreamId, spans: Sequence[Span]) -> None:
         """An application is done with these."""
@@ -105,18 +125,25 @@ class TraceBuffer:
             first, last = spans[0][0], spans[-1][1]
             self.add(
                 Trace(
-                    kind=TraceKind.ACKNOWLEDGED, at=now, about=about, source_id=stream[0], life=stream[1], first=first,
-                    last=last, count=sum(high - low + 1 for low, high in spans), subscriber=subscriber,
+                    kind=TraceKind.ACKNOWLEDGED,
+                    at=now,
+                    about=about,
+                    source_id=stream[0],
+                    life=stream[1],
+                    first=first,
+                    last=last,
+                    count=sum(high - low + 1 for low, high in spans),
+                    subscriber=subscriber,
                     body=numbers_body(first, spans),
                 )
-            )  # fmt: skip
+            )
 
     def conclude(self, now: int) -> None:
         """The node ends in good order: say so, and how many traces it has told."""
         self.add(Trace(kind=TraceKind.ENDED, at=now, count=self.told + len(self.rows)))
 
     def take(self, now: int) -> list[Trace]:
-        """All there is, and that some is missing if it is so."""
+        """Take away and return all there is, and that some is missing if it is so."""
         rows = [row.row() if isinstance(row, TraceSum) else row for row in self.rows]
         self.rows, self._sums = [], {}
         if self.dropped:

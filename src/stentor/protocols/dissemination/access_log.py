@@ -5,11 +5,11 @@ write that fails is tried again with the next news, or after a while; until then
 rewritten when most of what it holds has been replaced.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 import msgspec
 
-from stentor.machine import Append, Effect, Report, Rewrite
+from stentor.machine import Append, Rewrite, Step
 from stentor.model.access import SharedFact
 from stentor.model.errors import FrameError
 from stentor.protocols.dissemination.charters import Charters
@@ -26,8 +26,9 @@ _batch = msgspec.msgpack.Decoder(_Batch)
 class AccessLog:
     """The log of one broker. Invariant: durable ≤ covered ≤ noted."""
 
-    def __init__(self, charters: Charters, act: Callable[[Effect], None]) -> None:
-        self._charters, self._act = charters, act
+    def __init__(self, charters: Charters, step: Step) -> None:
+        self._charters = charters
+        self._step = step
         self.noted = 0  # the number of the last news
         self.durable = 0  # that of the last news that will survive
         self._covered = 0  # that of the last news that the last write holds
@@ -45,7 +46,7 @@ class AccessLog:
             try:
                 batch = _batch.decode(record)
             except msgspec.MsgspecError as error:
-                self._act(Report("warning", "access facts not understood", {"log": LOG, "reason": str(error)}))
+                self._step.report("warning", "access facts not understood", log=LOG, reason=str(error))
                 continue
             for topic, facts in batch:
                 self._stored += len(facts)
@@ -56,7 +57,7 @@ class AccessLog:
         try:
             self._charters.learn(topic, facts)
         except FrameError as error:
-            self._act(Report("warning", "access facts not understood", {"log": LOG, "reason": str(error)}))
+            self._step.report("warning", "access facts not understood", log=LOG, reason=str(error))
 
     def note(self, topic: str, keys: Iterable[str]) -> None:
         """These facts are news, to be written at the end of this step."""
@@ -75,15 +76,17 @@ class AccessLog:
         rewrites = self._stored > 2 * self._charters.facts + self._slack
         if not self._unwritten and not rewrites:
             return
-        self._under_way, self._covered, self._slack = True, self.noted, _SLACK
+        self._under_way = True
+        self._covered = self.noted
+        self._slack = _SLACK
         self._writing, self._unwritten = self._unwritten, {}
         if rewrites:
             self._stored = self._charters.facts
-            self._act(Rewrite(LOG, self._covered, tuple(_encode(batch) for batch in self._batches())))
+            self._step.emit(Rewrite(LOG, self._covered, tuple(_encode(batch) for batch in self._batches())))
             return
         batch = [(topic, self._charters.facts_of(topic, list(keys))) for topic, keys in self._writing.items()]
         self._stored += sum(len(facts) for _, facts in batch)
-        self._act(Append(LOG, self._covered, (_encode(batch),)))
+        self._step.emit(Append(LOG, self._covered, (_encode(batch),)))
 
     def _batches(self) -> Iterable[_Batch]:
         batch: _Batch = []
@@ -104,7 +107,7 @@ class AccessLog:
         self.durable = self._covered
         if self._has_failed:
             self._has_failed = False
-            self._act(Report("info", "access facts are written again", {"log": LOG}))
+            self._step.report("info", "access facts are written again", log=LOG)
 
     def failed(self, reason: str) -> None:
         """The facts hold, and are written with the next ones."""
@@ -114,4 +117,4 @@ class AccessLog:
         self._writing = {}
         if not self._has_failed:
             self._has_failed = True
-            self._act(Report("warning", "cannot write access facts", {"log": LOG, "reason": reason}))
+            self._step.report("warning", "cannot write access facts", log=LOG, reason=reason)

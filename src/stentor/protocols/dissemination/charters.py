@@ -30,11 +30,11 @@ class Charters:
         self.facts = 0  # how many there are, of all topics
 
     def __len__(self) -> int:
-        """How many topics there are."""
+        """Return how many topics there are."""
         return sum(charter.is_live for charter in self._charters.values())
 
     def __iter__(self) -> Iterator[str]:
-        """All topics of which something is known, those that are gone too."""
+        """Yield all topics of which something is known, those that are gone too."""
         return iter(self._charters)
 
     def of(self, topic: str) -> Charter | None:
@@ -47,7 +47,7 @@ class Charters:
         return self._charters.get(topic)
 
     def learn(self, topic: str, facts: Sequence[SharedFact]) -> list[str]:
-        """Take what is new among facts; returns the keys of that. What cannot be is refused, and changes nothing."""
+        """Take what is new among facts; return the keys of that. What cannot be is refused, and changes nothing."""
         check_facts(topic, facts)
         charter = self._charters.get(topic) or Charter()
         before = len(charter)
@@ -91,7 +91,7 @@ class Charters:
     # ---- comparing
 
     def inventories(self) -> Iterator[AccessInventory]:
-        """Everything that is known, as digests, in one message or several."""
+        """Yield everything that is known, as digests, in one message or several."""
         first, size = "", 0
         listed: dict[str, int] = {}
         for topic in sorted(self._charters):
@@ -103,7 +103,7 @@ class Charters:
         yield AccessInventory(first, "", listed)
 
     def differing(self, inventory: AccessInventory) -> list[str]:
-        """Topics of which we know something else than whoever made an inventory, or that it does not know."""
+        """Return the topics of which whoever made an inventory knows nothing, or something else than we do."""
         first, last, theirs = inventory.first, inventory.last, inventory.digests
         return sorted(
             topic

@@ -83,7 +83,7 @@ class SubscriptionSlots(Generic[D]):
         self._owners = np.concatenate((self._owners, np.zeros(size, np.int64)))
 
     def share(self, events: Events, places: Places, count: int) -> Iterator[tuple[D, Events]]:
-        """The events of a batch for each destination, in order and each once."""
+        """Yield the events of a batch for each destination, in order and each once."""
         owners = self._owners[places]
         if (owners == owners[0]).all():
             kept = np.zeros(count, np.bool_)
@@ -100,7 +100,7 @@ class SubscriptionSlots(Generic[D]):
                 yield destination, rows
 
     def tally(self, destination: D, places: Places, counts: Places) -> Mapping[SubscriptionId, int]:
-        """How much each subscription of a destination has of these."""
+        """Return how much each subscription of a destination has of these."""
         mine = self._owners[places] == self._numbers.get(destination, 0)
         found: Counter[SubscriptionId] = Counter()
         for subscription, count in zip(self.subscriptions[places[mine]].tolist(), counts[mine].tolist(), strict=True):
@@ -150,14 +150,14 @@ class FilteredSubscriptions(Generic[D]):
         return int(self._slots.accepted[place])
 
     def wanting(self, attributes: Mapping[str, Value]) -> Iterator[D]:
-        """Who wants an event; just asked, not counted."""
+        """Return who wants an event; just asked, not counted."""
         for place in self._index.match_one(attributes):
             destination = self._slots.destination(place)
             if destination is not None:
                 yield destination
 
     def match(self, batch: Batch) -> tuple[Events, Places]:
-        """Which events go to whom; counted."""
+        """Return which events go to whom, and count them."""
         self.events += batch.count
         events, places = self._index.match_pairs(batch)
         self._slots.accepted_total += len(places)
@@ -184,7 +184,7 @@ class MatchedSubscriptions(Generic[D]):
         self._parts: list[tuple[Places, Places | None]] = []  # None is once each
 
     def add(self, places: Places) -> "MatchedSubscriptions[D]":
-        """The places of those who chose, each as often as it chose an event."""
+        """Return the places of those who chose, each as often as it chose an event."""
         if len(places) > _MANY:  # a frame may claim many events for few bytes
             self._parts.append(np.unique(places, return_counts=True))
         else:

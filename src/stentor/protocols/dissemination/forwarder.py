@@ -19,6 +19,7 @@ from stentor.model.ids import NO_SCHEMA, PublisherId, SchemaId, SubscriptionId, 
 from stentor.model.limits import Limits
 from stentor.model.messages import SchemaDefinition, Topic
 from stentor.model.topic import check_topic
+from stentor.policies.scope_policies import ScopePolicies
 from stentor.protocols.dissemination.broker_subscription import BrokerSubscription
 from stentor.protocols.dissemination.filtered_subscriptions import MatchedSubscriptions, Places
 from stentor.protocols.dissemination.routes import FlowTable, Route, RouteTable, Sink
@@ -36,19 +37,25 @@ D = TypeVar("D", bound=Sink)
 
 
 class Forwarder(Generic[D]):
-    """Applies routes to runs. `unflushed` collects, in order, the destinations that got something in this step."""
+    """Applies routes to runs. Destinations that get events enter the set `unflushed` of whoever sends what they got."""
 
-    def __init__(self, limits: Limits, heed: Callable[[BrokerSubscription[D], bool], None] | None = None) -> None:
-        self.table: RouteTable[D] = RouteTable(heed)
+    def __init__(
+        self,
+        limits: Limits,
+        unflushed: dict[D, None],
+        policies: ScopePolicies | None = None,
+        on_change: Callable[[BrokerSubscription[D], bool], None] | None = None,
+    ) -> None:
+        self.table: RouteTable[D] = RouteTable(policies, on_change)
         self.schemas: dict[SchemaId, Schema] = {NO_SCHEMA: EMPTY_SCHEMA}
-        self.unflushed: dict[D, None] = {}
+        self.unflushed = unflushed
         self.unrouted = 0  # events that nobody wanted
         self._limits = limits
         self.leaving: deque[FlowTable[D]] = deque()  # of peers that are gone
         self._definers: Counter[SchemaId] = Counter()  # peers that told us the meaning of a schema's number
 
     def forward(self, data: bytes, runs: list[tuple[Route[D], int, int, int]]) -> int:
-        """Hand each run to everyone on its route; returns how many events there were."""
+        """Hand each run to everyone on its route; return how many events there were."""
         total = 0
         small = len(data) >> 2
         routes: dict[Route[D], None] = {}
@@ -140,11 +147,9 @@ class Forwarder(Generic[D]):
             self.table.deny(flows, flow)
             return
         for destination in self.table.remember(flows, flow).everything:
-            told = destination.define(topic, Topic(topic, self.table.topics[topic].name))
+            destination.define(topic, Topic(topic, self.table.topics[topic].name))
             if schema:
-                told |= destination.define(schema, SchemaDefinition(self.schemas[schema]))
-            if told:
-                self.unflushed[destination] = None
+                destination.define(schema, SchemaDefinition(self.schemas[schema]))
 
     def define_topic(self, flows: FlowTable[D], message: Topic, most: int | None = None) -> None:
         """A peer says what a topic's number means; a client may do so for `most` topics."""
@@ -202,7 +207,7 @@ class Forwarder(Generic[D]):
             self.tidy(_AT_ONCE)
 
     def tidy(self, most: int) -> bool:
-        """Forget about so many flows, topics and schemas of peers that are gone; whether any are left."""
+        """Forget about so many flows, topics and schemas of peers that are gone; return whether any are left."""
         while self.leaving and most > 0:
             most -= 1 + self._forget(self.leaving[0], most)
             if self.leaving[0].is_empty:

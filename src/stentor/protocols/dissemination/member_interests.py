@@ -1,13 +1,20 @@
-"""Member interests: what the members of the scopes around a broker want of the topics of one pattern."""
+"""Member interests: what the members of the scopes around a broker want, found by pattern.
+
+The index changes in place, because it may hold a hundred thousand filters. It belongs to the routing states whose
+numbers its masks are made of, which refer to it: another index can be built beside it.
+"""
 
 from collections import Counter
 
 from stentor.matching.masks.mask_index import MaskIndex
+from stentor.matching.topic_tree import PatternMap
 from stentor.model.filter import Filter
 
 
 class MemberInterests:
-    """By level: who wants every event, as a mask, and an index of those who want some."""
+    """What members want of the topics of one pattern, by level: who wants every event, as a mask, and an index of
+    those who want some.
+    """
 
     __slots__ = ("_everything", "filtered", "number", "whole")
 
@@ -42,3 +49,44 @@ class MemberInterests:
 
     def __bool__(self) -> bool:
         return any(self.whole) or any(index is not None for index in self.filtered)
+
+
+class InterestIndex:
+    """The interests of members by pattern."""
+
+    def __init__(self) -> None:
+        self._by_pattern: dict[str, MemberInterests] = {}
+        self._covering: PatternMap[MemberInterests] = PatternMap()  # Invariant: it holds just those of `_by_pattern`.
+        self._last = 0
+
+    def add(self, depth: int, level: int, member: int, pattern: str, where: Filter | None) -> bool:
+        """A member of a level wants something; return whether nobody has wanted anything of this pattern before."""
+        interests = self._by_pattern.get(pattern)
+        is_first = interests is None
+        if interests is None:
+            self._last += 1
+            interests = self._by_pattern[pattern] = MemberInterests(self._last, depth)
+            self._covering.add(pattern, interests.number, interests)
+        interests.add(level, member, where)
+        return is_first
+
+    def remove(self, level: int, member: int, pattern: str, where: Filter | None) -> bool:
+        """A member wants something no longer; return whether nobody wants anything of this pattern now."""
+        interests = self._by_pattern[pattern]
+        interests.remove(level, member, where)
+        if interests:
+            return False
+        del self._by_pattern[pattern]
+        self._covering.remove(pattern, interests.number)
+        return True
+
+    def covering(self, topic: str) -> list[MemberInterests]:
+        """Return all interests in a topic, in the order in which they came."""
+        return sorted(self._covering.covering(topic), key=lambda interests: interests.number)
+
+    def members(self, level: int) -> int:
+        """Return the members of a level that want every event of some pattern, as a mask."""
+        mask = 0
+        for interests in self._by_pattern.values():
+            mask |= interests.whole[level]
+        return mask

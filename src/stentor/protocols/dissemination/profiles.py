@@ -5,22 +5,29 @@ speaker. A change goes to all brokers of the scope that holds the unit, and furt
 something there: a wish that another one covers is not told.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from stentor.matching.profile_summary import ProfileSummary, SummaryChange
 from stentor.model.context import Context
 from stentor.model.errors import FilterError, FrameError, Refusal, TopicError
 from stentor.model.filter import Filter
 from stentor.model.ids import fingerprint
-from stentor.model.messages import MARKS, NEVER, Message, ProfileChange, ProfileEntry, Stamp, next_version
+from stentor.model.messages import MARKS, NEVER, ProfileChange, ProfileEntry, Stamp, next_version
 from stentor.model.topic import check_pattern
+from stentor.protocols.neighbours import Neighbours
 
 T = TypeVar("T")
 _AT_ONCE = 1000  # wants in a message
 
-Indexer = Callable[[bool, int, int, str, Filter | None], None]  # add or remove: level, member, pattern, filter
+
+class MemberIndex(Protocol):
+    """Where one looks up which members want an event."""
+
+    def index(self, wanted: bool, depth: int, level: int, member: int, pattern: str, where: Filter | None) -> None:
+        """A member of a level wants something, or no longer."""
+        ...
 
 
 class MemberProfile:
@@ -36,18 +43,14 @@ class MemberProfile:
 
 
 class Profiles:
-    """The machine at one broker. `say` sends to a neighbour, `sharing` are the neighbours in a level's scope."""
+    """The profiles that one broker knows, and what it tells of its own and of the units that it speaks for."""
 
-    def __init__(
-        self,
-        context: Context,
-        say: Callable[[str, Message], None],
-        sharing: Callable[[int], Iterable[str]],
-        index: Indexer,
-    ) -> None:
+    def __init__(self, context: Context, neighbours: Neighbours, index: MemberIndex) -> None:
         self.context = context
         self.members: tuple[dict[str, MemberProfile], ...] = tuple({} for _ in range(context.depth))
-        self._say, self._sharing, self._index = say, sharing, index
+        self._neighbours = neighbours
+        self._index = index
+        self._marks: list[str] = []  # of others, which are to be answered: see `settlement`
         self._clients = ProfileSummary()
         self._summaries: list[ProfileSummary | None] = [None] * context.depth  # of the units that we speak for
         self._counted: list[set[str]] = [set() for _ in range(context.depth)]  # members that a summary sums up
@@ -121,7 +124,7 @@ class Profiles:
 
     def hear(self, name: str, change: ProfileChange) -> None:
         level = self.context.level(change.unit)
-        if level is None or name not in self._sharing(level):
+        if level is None or self._neighbours[name].level > level:
             raise FrameError(Refusal.PROTOCOL, f"{change.unit!r} is no member of a scope that we share")
         check_wants(change.added)
         whole = self._assemble(name, change)
@@ -142,7 +145,7 @@ class Profiles:
             self._reconcile(level)  # another speaks for our unit, too: the last word is not its
 
     def _assemble(self, name: str, change: ProfileChange) -> ProfileChange | None:
-        """A profile that came in parts is applied when it is there as a whole."""
+        """Return a profile that came in parts once it is there as a whole."""
         key = (name, change.unit)
         parts = self._parts.pop(key, [])
         if parts and parts[0].stamp != change.stamp:
@@ -161,28 +164,28 @@ class Profiles:
             del self._parts[key]
 
     def _restate(self, level: int) -> None:
-        """Say all of a profile of ours anew, after a stamp that is newer than ours."""
+        """Tell all of a profile of ours again, after a stamp that is newer than ours."""
         unit = self.context.units[level]
         profile = self._standing(level, unit)
         profile.stamp = self._after(profile.stamp)
-        for name in self._sharing(level):
-            self._say_all(name, unit, profile)
+        for neighbour in self._neighbours.sharing(level):
+            self._say_all(neighbour.name, unit, profile)
 
     def _say_all(self, name: str, unit: str, profile: MemberProfile) -> None:
         parts: list[tuple[ProfileEntry, ...]] = list(_batches(profile.wants)) or [()]
         for place, wants in enumerate(parts):
             more = place < len(parts) - 1
-            self._say(name, ProfileChange(unit, NEVER, profile.stamp, wants, (), profile.predicates, more))
+            self._neighbours.say(name, ProfileChange(unit, NEVER, profile.stamp, wants, (), profile.predicates, more))
 
     def _spread(self, level: int, change: ProfileChange, heard_from: str) -> None:
         size = len(change.added) + len(change.removed)
-        for name in self._sharing(level):
-            if name == heard_from:
+        for neighbour in self._neighbours.sharing(level):
+            if neighbour.name == heard_from:
                 continue
             if size > 2 * _AT_ONCE:
-                self._say_all(name, change.unit, self.members[level][change.unit])
+                self._say_all(neighbour.name, change.unit, self.members[level][change.unit])
             else:
-                self._say(name, change)
+                neighbour.port.post(change)
 
     def inventory(self, level: int) -> dict[str, Stamp]:
         return {unit: profile.stamp for unit, profile in self.members[level].items() if profile.stamp != NEVER}
@@ -206,7 +209,7 @@ class Profiles:
         return profile
 
     def _apply(self, level: int, change: ProfileChange) -> None:
-        """A member wants more or less than before."""
+        """Let a member want more or less than before."""
         profile = self._standing(level, change.unit)
         added: Iterable[ProfileEntry] = [want for want in change.added if want not in profile.wants]
         removed: Iterable[ProfileEntry] = [want for want in change.removed if want in profile.wants]
@@ -223,13 +226,13 @@ class Profiles:
 
     def _learn(self, level: int, unit: str, profile: MemberProfile, want: ProfileEntry) -> None:
         if profile.number is not None:
-            self._index(True, level, profile.number, want[0], _filter(want))
+            self._file(level, profile.number, want)
         if level + 1 < self.context.depth and unit in self._counted[level + 1]:
             self._note(level + 1, self._summary(level + 1).add(want[0], _filter(want)))
 
     def _forget(self, level: int, unit: str, profile: MemberProfile, want: ProfileEntry) -> None:
         if profile.number is not None:
-            self._index(False, level, profile.number, want[0], _filter(want))
+            self._unfile(level, profile.number, want)
         if level + 1 < self.context.depth and unit in self._counted[level + 1]:
             self._note(level + 1, self._summary(level + 1).remove(want[0], _filter(want)))
 
@@ -238,10 +241,30 @@ class Profiles:
         assert summary is not None, "only whoever speaks for a unit sums it up"
         return summary
 
+    def _file(self, level: int, number: int, want: ProfileEntry) -> None:
+        """Let events be found that a member wants. A mark is a wish for no event: it is answered."""
+        if want[0].startswith(MARKS):
+            self._marks.append(want[0])
+        else:
+            self._index.index(True, self.context.depth, level, number, want[0], _filter(want))
+
+    def _unfile(self, level: int, number: int, want: ProfileEntry) -> None:
+        if not want[0].startswith(MARKS):
+            self._index.index(False, self.context.depth, level, number, want[0], _filter(want))
+
+    def take_marks(self) -> list[str]:
+        """Return the marks of units that we can name in a mask, in the order in which they were heard."""
+        marks, self._marks = self._marks, []
+        return marks
+
+    @property
+    def has_marks(self) -> bool:
+        return bool(self._marks)
+
     # ---- when the graph has changed
 
     def renumber(self, level: int, numbers: dict[str, int]) -> None:
-        """The bits of a scope's members; our own unit has none, since what is inside it is matched anyway."""
+        """Give the members of a scope their bits; our own unit has none, since what is inside it is matched anyway."""
         self._numbers[level] = numbers
         for unit, profile in self.members[level].items():
             number = numbers.get(unit)
@@ -249,19 +272,19 @@ class Profiles:
                 continue
             for want in profile.wants:
                 if profile.number is not None:
-                    self._index(False, level, profile.number, want[0], _filter(want))
+                    self._unfile(level, profile.number, want)
                 if number is not None:
-                    self._index(True, level, number, want[0], _filter(want))
+                    self._file(level, number, want)
             profile.number = number
 
     def forget(self, level: int, unit: str) -> None:
-        """A unit is no member any more: nobody counts it, and it has no number. If it comes back, it tells all anew."""
+        """Forget a unit that is no member any longer: it has no number. If it comes back, it tells everything again."""
         profile = self.members[level].get(unit)
         if profile is not None and profile.number is None:
             del self.members[level][unit]
 
     def sum_up(self, level: int, members: set[str] | None) -> None:
-        """The unit of ours at this level consists of these members, one level below; None if we do not speak for it."""
+        """Sum up our unit of a level, which has these members of the level below; None if we do not speak for it."""
         counted = self._counted[level]
         if members is None:
             self._summaries[level] = None
@@ -284,7 +307,7 @@ class Profiles:
         self._reconcile(level)
 
     def _reconcile(self, level: int) -> None:
-        """Whatever was told of our unit before, by us or by another speaker: what is to be told is the difference."""
+        """Tell how our unit differs from what was last told of it, by us or by another speaker."""
         told = self._standing(level, self.context.units[level]).wants
         summary = self._summary(level)
         wanted = dict.fromkeys(summary)
@@ -301,7 +324,7 @@ class Profiles:
         return bool(self._parts) or any(self._news.values())
 
     def summed_up(self, level: int) -> set[str] | None:
-        """The members that the unit of ours at this level consists of, if we speak for it."""
+        """Return the members that our unit of a level consists of, if we speak for it."""
         return None if self._summaries[level] is None else self._counted[level]
 
 

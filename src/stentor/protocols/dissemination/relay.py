@@ -17,9 +17,11 @@ from stentor.model.batch import Batch
 from stentor.model.context import Context
 from stentor.model.errors import FrameError, Refusal
 from stentor.model.ids import SchemaId, TopicId
-from stentor.policies.channel import Channel
-from stentor.policies.forwarding import Chosen, Forwarding
+from stentor.model.routing_state import RoutingState
+from stentor.policies.forwarding import Chosen
 from stentor.protocols.dissemination.forwarder import Forwarder
+from stentor.protocols.dissemination.mask_plans import HopShare, MaskPlans, NextHop
+from stentor.protocols.dissemination.member_interests import InterestIndex
 from stentor.protocols.dissemination.routes import FlowTable, Route, Sink
 from stentor.wire.block_view import BlockView, block_views
 from stentor.wire.frame import EVENTS, SHORTEST_EVENTS, measure
@@ -29,14 +31,12 @@ from stentor.wire.parcel import (
     HEADER_SIZE,
     MOST_HOPS,
     SOFT_PARCEL,
-    Label,
     MaskArrays,
     Masks,
     Parcel,
     addressed,
     contents_of,
     head,
-    label,
     parse,
     wrap,
 )
@@ -44,38 +44,8 @@ from stentor.wire.run import split
 
 D = TypeVar("D", bound=Sink)
 Rows = NDArray[np.bool_]
-_MOST_PLANS = 16_384
 _MOST_MIXED = 4096  # events in a parcel with a mask for each: masks take room, too
 _NOBODY: Mapping[Any, Any] = {}  # misses a parcel by name, if it is dropped
-
-
-class NextHop(Generic[D]):
-    """A neighbour, as event routing sees it."""
-
-    __slots__ = ("channel", "destination", "key", "level", "name")
-
-    def __init__(self, name: str, level: int, destination: D, channel: Channel | None) -> None:
-        self.name = name
-        self.level = level  # at which it differs from us
-        self.key = bytes((level,))
-        self.destination = destination
-        self.channel = channel
-
-
-class HopShare(NamedTuple, Generic[D]):
-    """What a next hop gets, and for whom."""
-
-    hop: NextHop[D]
-    masks: Masks
-    label: Label
-
-
-class MaskPlan(NamedTuple, Generic[D]):
-    """What becomes of parcels with the same masks."""
-
-    enters: bool  # our unit, at the level of the link
-    onward: Masks
-    shares: tuple[HopShare[D], ...]
 
 
 class ParcelHistory(NamedTuple):
@@ -90,16 +60,16 @@ _BEGINNING = ParcelHistory(0, 0, bytes(8))
 
 
 class Relay(Generic[D]):
-    """The machine at one broker."""
+    """Routes the parcels of one broker. Which way they go follows from routing states, which others compute."""
 
-    def __init__(self, context: Context, forwarder: Forwarder[D], policies: Sequence[Forwarding]) -> None:
-        self._context, self._forwarder, self._policies = context, forwarder, tuple(policies)
-        self._selective = all(policy.selective for policy in policies)
-        self.own = [0] * context.depth  # our bit at each level
-        self.members = [0] * context.depth  # the others that can be reached
-        self._hops: list[tuple[NextHop[D], Masks]] = []
-        self._plans: dict[bytes, MaskPlan[D]] = {}
-        self._shares: dict[tuple[tuple[int, int], ...], tuple[HopShare[D], ...]] = {}
+    def __init__(self, context: Context, forwarder: Forwarder[D]) -> None:
+        self._context = context
+        self._forwarder = forwarder
+        interests = forwarder.table.interests
+        # Parcels do not name the states that they were divided by yet, so all are routed by those of now.
+        self._plans: MaskPlans[D] = MaskPlans(
+            [RoutingState(scope=scope, interests=interests) for scope in context.scopes], {}
+        )
         self.relayed = 0  # events that were handed on
         self.entered = 0  # events that came for members of our units
         self.matched = 0  # batches that were matched for other brokers
@@ -107,29 +77,33 @@ class Relay(Generic[D]):
         self.circling = 0  # events that had been at too many brokers
         self.most_matchings = 0
 
-    def reroute(self, own: Sequence[int], members: Sequence[int], hops: list[tuple[NextHop[D], Masks]]) -> None:
-        """The routing cache has changed: who can be reached, and over which neighbour."""
-        self.own, self.members, self._hops = list(own), list(members), hops
-        self._plans.clear()
-        self._shares.clear()
+    @property
+    def states(self) -> tuple[RoutingState[InterestIndex], ...]:
+        """The routing states of the scopes around this broker, the innermost first."""
+        return self._plans.states
+
+    def adopt(self, states: Sequence[RoutingState[InterestIndex]], neighbours: Mapping[str, NextHop[D]]) -> None:
+        """Route by these states from now on. If they are as before, what was worked out for them stays."""
+        if not self._plans.follows_from(states, neighbours):
+            self._plans = MaskPlans(states, neighbours)
 
     # ---- events of our own clients
 
     def publish(self, data: bytes, runs: list[tuple[Route[D], int, int, int]]) -> None:
         """Send what other brokers want of some runs on its way."""
-        if not self._hops:
+        if not self._plans.hops:
             return
         for route, start, end, count in runs:
-            if route.demands or not (self._selective or route is self._forwarder.table.denied):
+            if route.demands or not route.is_selective:
                 self._route_run(route, data, start, end, count, {}, None, self._context.depth, _BEGINNING)
 
     # ---- parcels
 
     def receive(self, hop: NextHop[D], flows: FlowTable[D], data: bytes, at: int, largest: int) -> int:
-        """Take in a parcel that begins here; returns how many events came for us or ours."""
+        """Take in a parcel that begins here; return how many events came for us or ours."""
         length, _, _, bits, _, events, hops, contents, matchings = HEADER.unpack_from(data, at)
         first = at + HEADER_SIZE + 8 * bits.bit_count()
-        plan = self._plans.get(addressed(data, at, first) + hop.key)
+        plan = self._plans.by_label.get(addressed(data, at, first) + hop.key)
         if plan is not None and not plan.enters and hops < MOST_HOPS and first + SHORTEST_EVENTS <= at + length:
             self._send(plan.shares, data, first, at + length, events, ParcelHistory(hops + 1, contents, matchings))
             return 0
@@ -143,7 +117,7 @@ class Relay(Generic[D]):
         if parcel.masks is None:
             return self._receive_mixed(hop, flows, data, parcel, journey, largest)
         if plan is None:
-            plan = self._plan(addressed(data, at, first) + hop.key, hop.level, parcel.masks)
+            plan = self._plans.plan(addressed(data, at, first) + hop.key, hop.level, parcel.masks)
         if not plan.enters:
             self._send(plan.shares, data, parcel.start, parcel.end, parcel.events, journey)
             return 0
@@ -157,23 +131,14 @@ class Relay(Generic[D]):
                 self._route_run(route, inner, start, end, count, upper, None, hop.level, journey)
         return self._deliver_locally(inner, runs, parcel.matchings[hop.level])
 
-    def _plan(self, key: bytes, level: int, masks: Masks) -> MaskPlan[D]:
-        own = self.own[level]
-        enters = bool(masks.get(level, 0) & own)
-        onward = {each: rest for each, mask in masks.items() if (rest := mask & ~own if each == level else mask)}
-        if len(self._plans) >= _MOST_PLANS:
-            self._plans.clear()
-        plan = self._plans[key] = MaskPlan(enters, onward, self.split_by_hop(onward))
-        return plan
-
     def _receive_mixed(
         self, hop: NextHop[D], flows: FlowTable[D], data: bytes, parcel: Parcel, journey: ParcelHistory, largest: int
     ) -> int:
-        """A parcel whose events are for different members."""
+        """Take in a parcel whose events are for different members."""
         assert parcel.arrays is not None
         inner = data[parcel.start : parcel.end]
         runs = self._runs(flows, inner, parcel.events, largest)
-        own = np.uint64(self.own[hop.level])
+        own = np.uint64(self._plans.states[hop.level].own)
         entering = (parcel.arrays.get(hop.level, np.zeros(parcel.events, np.uint64)) & own) != 0
         first = 0
         arrived = 0
@@ -194,7 +159,7 @@ class Relay(Generic[D]):
     def _runs(
         self, flows: FlowTable[D], inner: bytes, count: int, largest: int
     ) -> list[tuple[Route[D], int, int, int]]:
-        """The event frames of a parcel, by route."""
+        """Return the event frames of a parcel as runs, by route."""
         runs, position = split(inner, 0, flows.routes)
         while position < len(inner):
             kind, length = measure(inner, position, largest)
@@ -208,7 +173,7 @@ class Relay(Generic[D]):
         return runs
 
     def _deliver_locally(self, inner: bytes, runs: list[tuple[Route[D], int, int, int]], matchings: int) -> int:
-        """Events for our own clients, as far as these want them."""
+        """Hand events to our own clients, as far as these want them; return how many came."""
         self.most_matchings = max(self.most_matchings, matchings + 1)
         count = self._forwarder.forward(inner, runs)
         self.entered += count
@@ -253,7 +218,7 @@ class Relay(Generic[D]):
                 if mask:
                     masks[level] = mask
             if masks:
-                self._send(self.split_by_hop(masks), data, start, end, count, self._counted(journey, below))
+                self._send(self._plans.split_by_hop(masks), data, start, end, count, self._counted(journey, below))
             return
         first = 0
         parts: list[tuple[BlockView, MaskArrays]] = []
@@ -279,23 +244,13 @@ class Relay(Generic[D]):
         return journey._replace(matchings=bytes([before + 1]) * below + journey.matchings[below:])
 
     def choose(self, route: Route[D], level: int, batch: Batch | None) -> Chosen:
-        """Which members of a level shall have the events; without filters there is no need to look at a batch."""
-        return self._policies[level].destinations(lambda: wanted(route, level, batch), self.members[level])
+        """Return which members of a level shall have the events; without filters no batch is looked at."""
+        members = self._plans.states[level].members
+        return route.forwarding[level].destinations(lambda: wanted(route, level, batch), members)
 
     def split_by_hop(self, masks: Masks) -> tuple[HopShare[D], ...]:
-        """Masks by next hop; what has no next hop is stranded."""
-        key = tuple(sorted(masks.items()))
-        shares = self._shares.get(key)
-        if shares is None:
-            if len(self._shares) >= _MOST_PLANS:
-                self._shares.clear()
-            found = []
-            for hop, reach in self._hops:
-                share = {level: part for level, mask in masks.items() if (part := mask & reach.get(level, 0))}
-                if share:
-                    found.append(HopShare(hop, share, label(share)))
-            shares = self._shares[key] = tuple(found)
-        return shares
+        """Return the share of each next hop of a parcel with these masks."""
+        return self._plans.split_by_hop(masks)
 
     # ---- sending
 
@@ -348,7 +303,7 @@ class Relay(Generic[D]):
         self, parts: list[tuple[BlockView, MaskArrays]], journey: ParcelHistory, only: NextHop[D] | None = None
     ) -> None:
         """Hand each next hop the events that are for members behind it, in order."""
-        for hop, reach in self._hops:
+        for hop, reach in self._plans.hops:
             if only is not None and hop is not only:
                 continue
             for view, masks in parts:
@@ -386,7 +341,7 @@ class Relay(Generic[D]):
 
 
 def wanted(route: Route[D], level: int, batch: Batch | None) -> Chosen:
-    """Which members of a level want the events."""
+    """Return which members of a level want the events."""
     found: Chosen = reduce(or_, [interests.whole[level] for interests in route.demands], 0)
     if batch is not None:
         for interests in route.demands:
@@ -403,7 +358,7 @@ def _spread(mask: Chosen, count: int) -> NDArray[np.uint64]:
 
 
 def _pieces(data: bytes, start: int, end: int) -> Iterator[tuple[int, int, int]]:
-    """Parts of a run, cut between frames, and how many events are in each."""
+    """Yield the parts of a run, cut between frames, and how many events are in each."""
     first, count = start, 0
     for position, length, events in frames_of(data, start, end):
         if position > first and position + length - first > SOFT_PARCEL:

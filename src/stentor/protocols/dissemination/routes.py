@@ -13,9 +13,11 @@ from stentor.model.filter import Filter
 from stentor.model.filter.cost import NOTHING
 from stentor.model.ids import SchemaId, SubscriptionId, TopicId, topic_id
 from stentor.model.messages import Message
+from stentor.policies.forwarding import Forwarding
+from stentor.policies.scope_policies import ScopePolicies
 from stentor.protocols.dissemination.broker_subscription import BrokerSubscription, ReadAccess
 from stentor.protocols.dissemination.filtered_subscriptions import FilteredSubscriptions, SubscriptionSlots
-from stentor.protocols.dissemination.member_interests import MemberInterests
+from stentor.protocols.dissemination.member_interests import InterestIndex, MemberInterests
 from stentor.wire.head import topic_of_flow
 
 
@@ -43,17 +45,30 @@ _MANY_TOPICS = 4096  # that are looked at one by one when an interest comes or g
 class Route(Generic[D]):
     """All destinations of a topic. Topics with the same interests share one, so that their frames make one run."""
 
-    __slots__ = ("_whole", "demands", "events", "everything", "filtered", "sinks", "takers")
+    __slots__ = (
+        "_whole",
+        "demands",
+        "events",
+        "everything",
+        "filtered",
+        "forwarding",
+        "is_selective",
+        "sinks",
+        "takers",
+    )
 
     def __init__(
         self,
         interests: Iterable[BrokerSubscription[D]],
         filtered: Iterable[FilteredSubscriptions[D]],
         demands: Iterable[MemberInterests] = (),
+        forwarding: tuple[Forwarding, ...] = (),
     ) -> None:
         self._whole = tuple(interests)
         self.filtered = tuple(filtered)  # those who take some
         self.demands = tuple(demands)  # of other brokers
+        self.forwarding = forwarding  # who decides in each scope around the broker which members shall have the events
+        self.is_selective = all(policy.selective for policy in forwarding)  # nobody else gets what nobody wants
         self.takers = _numbers(self._whole)  # who takes every event, and who misses what if that is dropped
         self.everything = dict.fromkeys(self.takers)
         self.sinks = tuple(destination.fresh.append for destination in self.takers)  # the hot path calls just these
@@ -123,17 +138,22 @@ class RouteTable(Generic[D]):
     interests with filters; `evaluated` and `evaluated_for` are the sums over these
     """
 
-    def __init__(self, heed: Callable[[BrokerSubscription[D], bool], None] | None = None) -> None:
-        self._heed = heed or (lambda _subscription, _comes: None)  # told of every interest that comes or goes
+    def __init__(
+        self,
+        policies: ScopePolicies | None = None,
+        on_change: Callable[[BrokerSubscription[D], bool], None] | None = None,
+    ) -> None:
+        """`on_change` is told of every subscription that comes or goes."""
+        self._policies = policies or ScopePolicies(())
+        self._on_change = on_change or (lambda _subscription, _comes: None)
+        self.interests = InterestIndex()  # of members of the scopes around the broker
         self.topics: dict[TopicId, TopicEntry[D]] = {}
         self._tree: TopicTree[TopicEntry[D]] = TopicTree()
         self._whole: PatternMap[BrokerSubscription[D]] = PatternMap()
         self._audiences: PatternMap[FilteredSubscriptions[D]] = PatternMap()
         self._by_pattern: dict[tuple[str, ReadAccess | None], FilteredSubscriptions[D]] = {}
-        self._demands: PatternMap[MemberInterests] = PatternMap()
-        self._demand_of: dict[str, MemberInterests] = {}
-        self._last_demand = self._last_audience = 0
-        self._shared: dict[tuple[tuple[int, ...], ...], Route[D]] = {}
+        self._last_audience = 0
+        self._shared: dict[tuple[tuple[object, ...], ...], Route[D]] = {}
         self._epoch = 0
         self._tables: dict[int, FlowTable[D]] = {}  # those with flows that are remembered, by number
         self.slots: SubscriptionSlots[D] = SubscriptionSlots()
@@ -173,7 +193,7 @@ class RouteTable(Generic[D]):
         """One with a filter joins those in the same pattern; only the first of them changes routes."""
         pattern = subscription.pattern
         self.subscriptions[subscription.number] = subscription
-        self._heed(subscription, True)
+        self._on_change(subscription, True)
         if subscription.filter is None:
             self._whole.add(pattern, subscription.number, subscription)
             self._forget(pattern)
@@ -216,7 +236,7 @@ class RouteTable(Generic[D]):
         del self.subscriptions[subscription.number]
         if not self.subscriptions:
             self.subscriptions.clear()  # a table that held many keeps its size otherwise
-        self._heed(subscription, False)
+        self._on_change(subscription, False)
         if subscription.filter is None:
             self._whole.remove(pattern, subscription.number)
             self._forget(pattern)
@@ -257,19 +277,11 @@ class RouteTable(Generic[D]):
 
     def index(self, wanted: bool, depth: int, level: int, member: int, pattern: str, where: Filter | None) -> None:
         """A member of a scope around us wants something, or not any more; only the first and last change routes."""
-        interests = self._demand_of.get(pattern)
-        if interests is None:
-            self._last_demand += 1
-            interests = self._demand_of[pattern] = MemberInterests(self._last_demand, depth)
-            self._demands.add(pattern, interests.number, interests)
-            self._forget(pattern)
         if wanted:
-            interests.add(level, member, where)
-            return
-        interests.remove(level, member, where)
-        if not interests:
-            del self._demand_of[pattern]
-            self._demands.remove(pattern, interests.number)
+            is_changed = self.interests.add(depth, level, member, pattern, where)
+        else:
+            is_changed = self.interests.remove(level, member, pattern, where)
+        if is_changed:
             self._forget(pattern)
 
     def route(self, state: TopicEntry[D]) -> Route[D]:
@@ -277,11 +289,11 @@ class RouteTable(Generic[D]):
             state.route.book_counts()
             state.route, state.remembered = None, {}
         if state.route is None:
-            parts = self._covering(state.name)
-            key = tuple([tuple([each.number for each in part]) for part in parts])
+            parts, forwarding = self._covering(state.name), self._policies.forwarding_of(state.name)
+            key = (forwarding, *(tuple([each.number for each in part]) for part in parts))
             route = self._shared.get(key)
             if route is None:
-                route = self._shared[key] = Route(*parts)
+                route = self._shared[key] = Route(*parts, forwarding)
             state.route, state.epoch = route, self._epoch
         return state.route
 
@@ -292,7 +304,7 @@ class RouteTable(Generic[D]):
         return (
             sorted(_readable(self._whole.covering(name), name), key=lambda subscription: subscription.number),
             sorted(_readable(self._audiences.covering(name), name), key=lambda audience: audience.number),
-            sorted(self._demands.covering(name), key=lambda demand: demand.number),
+            self.interests.covering(name),
         )
 
     def validate(self) -> None:

@@ -8,19 +8,19 @@ change; so a mark that is not answered by all before long is replaced by another
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import msgspec
 
-from stentor.machine import SECOND, Effect, StartTimer, Timer
+from stentor.machine import SECOND, StartTimer, Step, Timer
 from stentor.model.context import Context
 from stentor.model.errors import FrameError, InvalidInput, Refusal
-from stentor.model.ids import LinkId
-from stentor.model.messages import MARKS, MarkReceipt, Message, SettlementReport, SettlementRequest
+from stentor.model.messages import MARKS, MarkReceipt, SettlementReport, SettlementRequest
 from stentor.model.scope import ScopePath
 from stentor.model.topic import LONGEST_TOPIC
 from stentor.protocols.dissemination.profiles import Profiles
+from stentor.protocols.neighbours import MessagePort, Neighbours
 from stentor.wire.parcel import MOST_HOPS
 
 _LONGEST_WAIT = 60 * SECOND  # as long as somebody waits, marks come and go in the profiles of all brokers
@@ -37,71 +37,71 @@ class SettlementDue(Timer, frozen=True, gc=False, tag="settlement"):
 class _Request(NamedTuple):
     """A client that waits for a report."""
 
-    link: LinkId
+    client: MessagePort
     token: int
     deadline: int
 
 
 class Settlement:
-    """The machine at one broker. `neighbours` have links with it, `towards` finds the one that is next on the way to a
-    unit ("" is none), `report` answers a client.
+    """The marks of one broker, and its answers to those of others. `towards` finds the neighbour that is next on the
+    way to a unit; "" is none.
     """
 
     def __init__(
         self,
         context: Context,
         profiles: Profiles,
-        neighbours: Callable[[], Iterable[str]],
+        neighbours: Neighbours,
         towards: Callable[[str], str],
-        say: Callable[[str, Message], None],
-        act: Callable[[Effect], None],
+        step: Step,
     ) -> None:
-        self._context, self._profiles, self._neighbours = context, profiles, neighbours
-        self._towards, self._say, self._act = towards, say, act
-        self.report: Callable[[LinkId, Message], None] = lambda _link, _report: None
+        self._context = context
+        self._profiles = profiles
+        self._neighbours = neighbours
+        self._towards = towards
+        self._step = step
         self.boot = 0
         self._number = 0  # counts our marks
         self._mark = ""  # Invariant: it is in our profile, unless it is "".
         self._asking: list[_Request] = []  # those for whom it was set. Invariant: none without a mark.
         self._queued: list[_Request] = []  # those who came later, and are for the next mark
-        self._waiting: Counter[LinkId] = Counter()  # Invariant: how many of both each client has.
+        self._waiting: Counter[MessagePort] = Counter()  # Invariant: how many of both each client has.
         self._receipts: dict[str, tuple[str, ...]] = {}  # brokers that know our mark, and their neighbours
         self._beats = 0  # since the mark was set
         self._patience = 1  # beats that a mark is given
         self._alarm: int | None = None  # when the timer fires. Invariant: not after the first deadline.
-        self._learnt: list[str] = []  # marks of others that are to be answered
         self._is_restless = False  # something is to be looked at, at the end of this step
 
     @property
     def is_idle(self) -> bool:
-        return not (self._mark or self._queued or self._learnt)
+        return not (self._mark or self._queued or self._profiles.has_marks)
 
     # ---- clients
 
-    def ask(self, now: int, link: LinkId, asked: SettlementRequest) -> None:
+    def ask(self, client: MessagePort, asked: SettlementRequest) -> None:
         """A client wants to know when what it asked for so far is known everywhere."""
-        if self._waiting[link] >= _MOST_WAITING:
+        if self._waiting[client] >= _MOST_WAITING:
             raise FrameError(Refusal.TOO_MANY, f"{_MOST_WAITING:,} questions of one client wait for the network")
         if len(self._context.name) > _LONGEST_NAME:
             raise FrameError(Refusal.TOPIC, "this broker's name is too long for a mark: it cannot ask the others")
-        self._waiting[link] += 1
-        deadline = now + min(int(asked.within * SECOND), _LONGEST_WAIT)
-        self._queued.append(_Request(link, asked.token, deadline))
+        self._waiting[client] += 1
+        deadline = self._step.now + min(int(asked.within * SECOND), _LONGEST_WAIT)
+        self._queued.append(_Request(client, asked.token, deadline))
         self._is_restless = True
         if self._alarm is None or deadline < self._alarm:
             self._arm(deadline)
 
-    def forget(self, link: LinkId) -> None:
+    def forget(self, client: MessagePort) -> None:
         """A client is gone."""
-        if self._waiting.pop(link, 0):
-            self._asking = [each for each in self._asking if each.link != link]
-            self._queued = [each for each in self._queued if each.link != link]
+        if self._waiting.pop(client, 0):
+            self._asking = [each for each in self._asking if each.client is not client]
+            self._queued = [each for each in self._queued if each.client is not client]
 
-    def expire(self, now: int) -> None:
+    def expire(self) -> None:
         """Tell those whose time is over who is silent; nobody has answered those who wait for the next mark."""
         known, silent = self._take_roll()
-        for requests, brokers, names in ((self._asking, known, silent), (self._queued, 1, sorted(self._neighbours()))):
-            for each in [each for each in requests if each.deadline <= now]:
+        for requests, brokers, names in ((self._asking, known, silent), (self._queued, 1, sorted(self._neighbours))):
+            for each in [each for each in requests if each.deadline <= self._step.now]:
                 requests.remove(each)
                 self._report(each, brokers, names)
         self._alarm = None
@@ -110,20 +110,15 @@ class Settlement:
 
     def _arm(self, at: int) -> None:
         self._alarm = at
-        self._act(StartTimer(SettlementDue(), at))
+        self._step.emit(StartTimer(SettlementDue(), at))
 
     def _report(self, request: _Request, brokers: int, silent: Sequence[str] = ()) -> None:
-        self._waiting[request.link] -= 1
-        if not self._waiting[request.link]:
-            del self._waiting[request.link]
-        self.report(request.link, SettlementReport(request.token, brokers, tuple(silent[:_MOST_NAMED])))
+        self._waiting[request.client] -= 1
+        if not self._waiting[request.client]:
+            del self._waiting[request.client]
+        request.client.post(SettlementReport(request.token, brokers, tuple(silent[:_MOST_NAMED])))
 
     # ---- other brokers
-
-    def learn(self, mark: str) -> None:
-        """A unit that we can name in a mask has a mark in its profile."""
-        self._learnt.append(mark)
-        self._is_restless = True
 
     def hear(self, receipt: MarkReceipt) -> None:
         """A neighbour says, or passes on, that a broker knows a mark."""
@@ -141,7 +136,7 @@ class Settlement:
             return
         neighbour = self._towards(unit)
         if neighbour and receipt.hops < MOST_HOPS:
-            self._say(neighbour, receipt)
+            self._neighbours.say(neighbour, receipt)
 
     # ---- time, and the end of a step
 
@@ -156,16 +151,15 @@ class Settlement:
 
     def end_step(self, *, is_told: bool) -> None:
         """Look at what this step brought; `is_told` is whether our profile holds all that our clients want."""
-        if not self._is_restless:
+        if not self._is_restless and not self._profiles.has_marks:
             return
         self._is_restless = not is_told
         self._look()
         if self._queued and not self._mark and is_told:
             self._set_mark()
             self._look()
-        learnt, self._learnt = self._learnt, []
-        for mark in learnt:
-            self._pass_on(MarkReceipt(mark, self._context.name, tuple(sorted(self._neighbours()))))
+        for mark in self._profiles.take_marks():
+            self._pass_on(MarkReceipt(mark, self._context.name, tuple(sorted(self._neighbours))))
 
     def _look(self) -> None:
         """Conclude if everybody knows our mark."""
@@ -182,17 +176,20 @@ class Settlement:
         self._asking, self._queued = self._queued, []
         self._number += 1
         self._mark = f"{MARKS}{self.boot}/{self._number}/{self._context.name}"
-        self._receipts, self._beats = {}, 0
+        self._receipts = {}
+        self._beats = 0
         self._profiles.subscribe(self._mark, None)
 
     def _remove_mark(self) -> None:
         self._profiles.unsubscribe(self._mark, None)
-        self._mark, self._asking, self._receipts = "", [], {}
+        self._mark = ""
+        self._asking = []
+        self._receipts = {}
 
     def _take_roll(self) -> tuple[int, list[str]]:
         """Return how many brokers know our mark, and who does not: named as a neighbour, by us or by one who does."""
         named, silent = {self._context.name}, []
-        fresh = list(self._neighbours())
+        fresh = list(self._neighbours)
         while fresh:
             broker = fresh.pop()
             if broker not in named:

@@ -6,44 +6,27 @@ in case that all of this has a fault.
 """
 
 from collections.abc import Callable, Iterable
-from typing import Protocol
+from itertools import count
 
-from stentor.machine import Effect
-from stentor.model.ids import LinkId
+from stentor.machine import Step
 from stentor.model.messages import AccessFacts, AccessInventory, AccessReceipt, Message
 from stentor.protocols.dissemination.access_log import AccessLog
 from stentor.protocols.dissemination.charters import Charters
 from stentor.protocols.dissemination.transfer import Transfer
 from stentor.protocols.dissemination.waves import Waves
-
-
-class AccessListener(Protocol):
-    """Who is told what happens to access facts at a broker."""
-
-    def access_changed(self, topic: str) -> None:
-        """The charter of a topic is another one from now on."""
-        ...
-
-    def access_confirmed(self, link: LinkId, token: int) -> None:
-        """What a repository told is on the disks of all brokers that can be reached."""
-        ...
-
-    def access_compared(self, neighbour: str) -> None:
-        """All that a neighbour knows is known here, too."""
-        ...
+from stentor.protocols.neighbours import MessagePort, Neighbours
 
 
 class AccessSpread:
-    """The machine at one broker; `say` sends a message to a neighbour."""
+    """What one broker does so that all know the same. `on_change` is told whose charter is another one from now on."""
 
-    def __init__(self, name: str, say: Callable[[str, Message], None], act: Callable[[Effect], None]) -> None:
-        self.listener: AccessListener | None = None
-        self.charters = Charters(self._changed)
-        self._log = AccessLog(self.charters, act)
+    def __init__(self, name: str, neighbours: Neighbours, step: Step, on_change: Callable[[str], None]) -> None:
+        self.charters = Charters(on_change)
+        self._log = AccessLog(self.charters, step)
         self._transfers: dict[str, Transfer] = {}  # by neighbour
-        self._waves = Waves(name, lambda: self._transfers, self._new_token, say, self._confirmed)
-        self._say = say
-        self._tokens = 0
+        self._tokens = count(1)
+        self._waves = Waves(name, neighbours, self._tokens)
+        self._neighbours = neighbours
         self._differing: dict[str, tuple[int, int]] = {}  # their digest and ours, where they were not the same
         self.is_restless = False  # something is to be written or told at the end of this step
 
@@ -78,28 +61,27 @@ class AccessSpread:
 
     # ---- what is told
 
-    def tell(self, link: LinkId, told: AccessFacts) -> bool:
-        """A repository tells facts; returns whether it will get the receipt that it asked for."""
+    def tell(self, repository: MessagePort, told: AccessFacts) -> bool:
+        """Take facts from a repository; return whether it will get the receipt that it asked for."""
         news = self._learn(told)
-        is_confirmed = bool(told.token) and not self._waves.is_full(link)
+        is_confirmed = bool(told.token) and not self._waves.is_full(repository)
         if is_confirmed:
-            self._waves.tell(link, told, self._log.noted)
+            self._waves.tell(repository, told, self._log.noted)
         else:
             self._pass_on(told.topic, news)
         return is_confirmed or not told.token
 
-    def forget(self, link: LinkId) -> None:
+    def forget(self, repository: MessagePort) -> None:
         """A repository is gone."""
-        self._waves.forget(link)
+        self._waves.forget(repository)
 
-    def hear(self, name: str, message: Message) -> None:
-        """A neighbour says something."""
+    def hear(self, name: str, message: Message) -> bool:
+        """A neighbour says something. Return whether all that it knows is known here, too, as it has just confirmed."""
         match message:
             case AccessFacts():
                 self._hear_facts(name, message)
             case AccessReceipt(token=0):
-                if self.listener is not None:
-                    self.listener.access_compared(name)
+                return True
             case AccessReceipt():
                 self._waves.answered(name, message)
                 self._transfers[name].confirm(message.token)
@@ -110,6 +92,7 @@ class AccessSpread:
                     transfer.add(topic)
                 transfer.has_compared |= not message.last
                 self.is_restless = True
+        return False
 
     def _hear_facts(self, name: str, told: AccessFacts) -> None:
         news = self._learn(told)
@@ -154,7 +137,7 @@ class AccessSpread:
 
     def _send_inventories(self, name: str) -> None:
         for inventory in self.charters.inventories():
-            self._say(name, inventory)
+            self._neighbours.say(name, inventory)
 
     # ---- the disk, and time
 
@@ -171,24 +154,12 @@ class AccessSpread:
         self.is_restless = True
 
     def end_step(self) -> None:
-        """The end of a step: write and tell what it brought."""
+        """Write and tell what this step brought."""
         self.is_restless = False
         self._log.begin_write()
         for name, transfer in self._transfers.items():
-            for message in transfer.send(self.charters, self._new_token):
-                self._say(name, message)
+            for message in transfer.send(self.charters, self._tokens):
+                self._neighbours.say(name, message)
             if transfer.has_compared and not transfer.has_concluded and transfer.is_idle:
                 transfer.has_concluded = True
-                self._say(name, AccessReceipt(0))
-
-    def _new_token(self) -> int:
-        self._tokens += 1
-        return self._tokens
-
-    def _changed(self, topic: str) -> None:
-        if self.listener is not None:
-            self.listener.access_changed(topic)
-
-    def _confirmed(self, link: LinkId, token: int) -> None:
-        if self.listener is not None:
-            self.listener.access_confirmed(link, token)
+                self._neighbours.say(name, AccessReceipt(0))

@@ -102,7 +102,7 @@ class Subscriptions(Generic[D]):
         self.tidy(_AT_ONCE)
 
     def tidy(self, most: int) -> bool:
-        """Remove so many of the interests whose client is gone; whether any are left."""
+        """Remove so many of the subscriptions whose client is gone; return whether any are left."""
         for _ in range(min(most, len(self.leaving))):
             self._table.remove(self.leaving.popleft())
         return bool(self.leaving)

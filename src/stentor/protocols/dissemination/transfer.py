@@ -5,7 +5,7 @@ everything without a flood.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 from stentor.model.access import SharedFact
 from stentor.model.facts import PORTION, rank_of, size_of
@@ -42,7 +42,7 @@ class Transfer:
     def is_idle(self) -> bool:
         return not (self._topics or self._keys or self._under_way)
 
-    def send(self, charters: Charters, new_token: Callable[[], int]) -> Iterator[AccessFacts]:
+    def send(self, charters: Charters, tokens: Iterator[int]) -> Iterator[AccessFacts]:
         """Return what may leave now."""
         total = sum(self._under_way.values())
         while (self._keys or self._topics) and len(self._under_way) < _UNDER_WAY and total < _BYTES_UNDER_WAY:
@@ -52,7 +52,7 @@ class Transfer:
                 self._keys.extend(charters.keys_of(self._topic) if keys is None else sorted(keys, key=rank_of))
             facts = self._next_portion(charters)
             if facts:
-                token = new_token()
+                token = next(tokens)
                 size = self._under_way[token] = sum(map(size_of, facts))
                 total += size
                 yield AccessFacts(self._topic, tuple(facts), token)

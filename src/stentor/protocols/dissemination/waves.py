@@ -9,13 +9,13 @@ begins another one.
 """
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from stentor.model.access import SharedFact
 from stentor.model.facts import portions
-from stentor.model.ids import LinkId
-from stentor.model.messages import AccessFacts, AccessReceipt, Message
+from stentor.model.messages import AccessFacts, AccessReceipt
+from stentor.protocols.neighbours import MessagePort, Neighbours
 
 # Told with a token and not confirmed, on one link. Who tells more is not held up, nor lied to: that is spread and
 # written down like everything else, but no receipt is given for it.
@@ -32,10 +32,11 @@ class _Question(NamedTuple):
 class _Tell:
     """A repository that waits for our answer: it told facts, in one wave or in several that fit into frames."""
 
-    __slots__ = ("link", "token", "waves")
+    __slots__ = ("repository", "token", "waves")
 
-    def __init__(self, link: LinkId, token: int) -> None:
-        self.link, self.token = link, token
+    def __init__(self, repository: MessagePort, token: int) -> None:
+        self.repository = repository
+        self.token = token
         self.waves = 0  # that are not over
 
 
@@ -55,22 +56,15 @@ class _Wave:
 class Waves:
     """The waves in which one broker takes part."""
 
-    def __init__(
-        self,
-        name: str,
-        neighbours: Callable[[], Iterable[str]],
-        new_token: Callable[[], int],
-        say: Callable[[str, Message], None],
-        confirm: Callable[[LinkId, int], None],
-    ) -> None:
-        self._name, self._neighbours, self._new_token, self._say, self._confirm = (
-            name, neighbours, new_token, say, confirm,
-        )  # fmt: skip
+    def __init__(self, name: str, neighbours: Neighbours, tokens: Iterator[int]) -> None:
+        self._name = name
+        self._neighbours = neighbours
+        self._tokens = tokens  # none is used twice on any link
         self.boot = 0
         self._begun = 0
         self._waves: dict[str, _Wave] = {}
         self._asked: dict[_Question, str] = {}  # Invariant: each is in `asked` of the wave with this name.
-        self._tells: Counter[LinkId] = Counter()
+        self._tells: Counter[MessagePort] = Counter()
         # What waits for our disk, in the order of the numbers of the news that must be durable.
         self._unwritten: deque[tuple[int, str | _Question]] = deque()
         self._durable = 0
@@ -80,23 +74,23 @@ class Waves:
 
     # ---- repositories
 
-    def is_full(self, link: LinkId) -> bool:
-        return self._tells[link] >= MOST_WAVES
+    def is_full(self, repository: MessagePort) -> bool:
+        return self._tells[repository] >= MOST_WAVES
 
-    def tell(self, link: LinkId, told: AccessFacts, number: int) -> None:
+    def tell(self, repository: MessagePort, told: AccessFacts, number: int) -> None:
         """Begin the waves of what a repository told; our own disk has it when news of this number are durable."""
-        tell = _Tell(link, told.token)
-        self._tells[link] += 1
+        tell = _Tell(repository, told.token)
+        self._tells[repository] += 1
         parts = list(portions(told.facts)) or [()]
         tell.waves = len(parts)
         for part in parts:
             self._begin(_Wave(told.topic, part, tell), number)
 
-    def forget(self, link: LinkId) -> None:
+    def forget(self, repository: MessagePort) -> None:
         """A repository is gone, and waits for nothing any more."""
-        if self._tells.pop(link, 0):
+        if self._tells.pop(repository, 0):
             for wave in self._waves.values():
-                if isinstance(wave.parent, _Tell) and wave.parent.link == link:
+                if isinstance(wave.parent, _Tell) and wave.parent.repository is repository:
                     wave.parent = None
 
     # ---- neighbours
@@ -140,7 +134,7 @@ class Waves:
         while self._unwritten and self._unwritten[0][0] <= durable:
             waits = self._unwritten.popleft()[1]
             if isinstance(waits, _Question):
-                self._say(waits.neighbour, AccessReceipt(waits.token))
+                self._neighbours.say(waits.neighbour, AccessReceipt(waits.token))
             elif waits in self._waves:
                 self._waves[waits].is_durable = True
                 self._look(waits, self._waves[waits])
@@ -162,12 +156,12 @@ class Waves:
         self._explore(name, wave, number)
 
     def _explore(self, name: str, wave: _Wave, number: int, parent: str = "") -> None:
-        for neighbour in self._neighbours():
+        for neighbour in self._neighbours:
             if neighbour != parent:
-                question = _Question(neighbour, self._new_token())
+                question = _Question(neighbour, next(self._tokens))
                 wave.asked.add(question)
                 self._asked[question] = name
-                self._say(neighbour, AccessFacts(wave.topic, wave.facts, question.token, name))
+                self._neighbours.say(neighbour, AccessFacts(wave.topic, wave.facts, question.token, name))
         self._await_disk(number, name)
 
     def _look(self, name: str, wave: _Wave) -> None:
@@ -177,11 +171,11 @@ class Waves:
         del self._waves[name]
         match wave.parent:
             case _Question(neighbour, token):
-                self._say(neighbour, AccessReceipt(token, wave.is_whole))
+                self._neighbours.say(neighbour, AccessReceipt(token, wave.is_whole))
             case _Tell() if not wave.is_whole:
                 self._begin(_Wave(wave.topic, wave.facts, wave.parent), self._durable)
             case _Tell() as tell:
                 tell.waves -= 1
                 if not tell.waves:
-                    self._tells[tell.link] -= 1
-                    self._confirm(tell.link, tell.token)
+                    self._tells[tell.repository] -= 1
+                    tell.repository.post(AccessReceipt(tell.token))

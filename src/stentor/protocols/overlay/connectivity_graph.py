@@ -51,7 +51,7 @@ class ConnectivityGraph:
         return None if level is None else self.members[level].get(unit)
 
     def take(self, presence: Presence) -> None:
-        """A unit is, or is not any more, what this says."""
+        """Take in what is said of a unit, and draw the edges that follow from it."""
         unit = presence.unit
         level = self.context.level(unit)
         assert level is not None, f"{unit} is none of our business"
@@ -70,7 +70,7 @@ class ConnectivityGraph:
             self._draw(near, unit)
 
     def _draw(self, near: str, far: str) -> None:
-        """The edge between two units, if it stands; those of the units around us are drawn from what is inside them."""
+        """Draw the edge between two units, if it stands; the units around us are drawn from what is inside them."""
         edge = self._edge(near, far)
         if edge is not None:
             self._edges_from[near].add(far)
@@ -87,7 +87,7 @@ class ConnectivityGraph:
         return Edge(level, cost)
 
     def _answers(self, unit: str, speaker: str, level: int) -> bool:
-        """Whether a unit speaks of a link, too; it sees of the other end what is on its own level."""
+        """Return whether a unit speaks of a link, too; it sees of the other end what is on its own level."""
         seen = speaker if self.context.level(speaker) == level else self.context.units[level]
         return seen in self._advertised.get(unit, ())
 
@@ -108,14 +108,14 @@ class ConnectivityGraph:
         return self._paths[level]
 
     def present(self, level: int) -> Iterator[Presence]:
-        """The members of a level, in the order of their names."""
+        """Yield the members of a level, in the order of their names."""
         for unit in sorted(self.members[level]):
             presence = self.members[level][unit]
             if not presence.left:
                 yield presence
 
     def lost(self) -> list[str]:
-        """Members that are known and cannot be reached: dead, or on the other side of a partition."""
+        """Return the members that are known and cannot be reached: dead, or on the other side of a partition."""
         return [
             presence.unit
             for level in range(self.context.depth)

@@ -6,15 +6,16 @@ a member goes to all brokers of its scope, from neighbour to neighbour, once.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
 
 import msgspec
 
+from stentor.machine import Step
 from stentor.model.context import Context
 from stentor.model.errors import FrameError, Refusal
 from stentor.model.ids import fingerprint
-from stentor.model.messages import NEVER, Gateway, Message, Presence, Stamp, next_version
+from stentor.model.messages import NEVER, Gateway, Presence, Stamp, next_version
 from stentor.model.scope import LARGEST_UNIT, ScopePath
+from stentor.protocols.neighbours import MessagePort, Neighbour, Neighbours
 from stentor.protocols.overlay.connectivity_graph import ConnectivityGraph
 
 LEASE = 720  # heartbeats for which a member that cannot be reached keeps its place: an hour
@@ -22,21 +23,8 @@ PATIENCE = 6  # heartbeats before a unit's speaker is contradicted by one who ca
 _MOST_GATEWAYS = 4096
 
 
-class Neighbour:
-    """The broker at the other end of a link."""
-
-    __slots__ = ("cost", "level", "name", "suspected", "unit")
-
-    def __init__(self, name: str, level: int, unit: str, cost: int) -> None:
-        self.name = name
-        self.level = level  # the highest at which it differs from us: it shares our scopes from there on
-        self.unit = unit  # what we see of it
-        self.cost = cost  # in thousandths
-        self.suspected = False
-
-
 class Gateways:
-    """The machine at one broker; `say` sends a message to a neighbour, `report` tells people."""
+    """What one broker says and knows of the members around it."""
 
     def __init__(
         self,
@@ -44,12 +32,12 @@ class Gateways:
         numbers: tuple[int, ...],
         address: str,
         heartbeat: int,
-        say: Callable[[str, Message], None],
-        report: Callable[[str, str, dict[str, str | int | float]], None],
+        neighbours: Neighbours,
+        step: Step,
     ) -> None:
         self.context = Context(path)
         self.graph = ConnectivityGraph(self.context)
-        self.neighbours: dict[str, Neighbour] = {}
+        self.neighbours = neighbours
         self.generation = 0  # counts changes of the graph
         self.parted: list[str] = []  # members that we knew and cannot reach
         self._numbers = numbers[::-1]  # by level
@@ -57,7 +45,7 @@ class Gateways:
         self._patience = PATIENCE * heartbeat
         self._lease = LEASE * heartbeat
         self._missing: dict[str, int] = {}  # members that cannot be reached, and since when
-        self._say, self._report = say, report
+        self._step = step
         self._deferred: dict[str, int] = {}  # until when another may speak for a unit of ours
         self._contested: set[str] = set()  # units for which somebody else spoke after us
         self._boot = 0
@@ -65,7 +53,7 @@ class Gateways:
         self._refresh()
 
     def begin(self, boot: int) -> None:
-        """What is said in this life differs from all that was said in former ones, which others may remember."""
+        """Begin a life: what is said in it is newer than what was said in former ones, which others may remember."""
         self._boot = boot
         for level, unit in enumerate(self.context.units):
             known = self.graph.members[level][unit]
@@ -73,10 +61,10 @@ class Gateways:
 
     # ---- what happens to links
 
-    def link_up(self, peer: ScopePath, cost: int) -> Neighbour:
-        """The link stands; both ends tell each other what they know."""
+    def link_up(self, peer: ScopePath, cost: int, port: MessagePort) -> Neighbour:
+        """A link to a broker stands: remember it, and say so."""
         level, unit = self.context.view(peer)
-        neighbour = self.neighbours[str(peer)] = Neighbour(str(peer), level, unit, cost)
+        neighbour = self.neighbours[str(peer)] = Neighbour(str(peer), level, unit, cost, port)
         self._refresh()
         return neighbour
 
@@ -98,7 +86,7 @@ class Gateways:
             self._refresh()
 
     def is_bridge(self, name: str) -> bool:
-        """Whether what is behind a link cannot be reached without it."""
+        """Return whether what is behind a link cannot be reached without it."""
         unit, vertex, cache = self.neighbours[name].unit, self.context.name, self.graph.cache
         if any(each.unit == unit and each.name != name and not each.suspected for each in self.neighbours.values()):
             return False
@@ -118,7 +106,7 @@ class Gateways:
             self._withdraw(self.graph.members[level][unit])
 
     def _is_alone(self, level: int) -> bool:
-        """Whether there is nobody else in our unit of a level, also nobody whom we cannot reach."""
+        """Return whether nobody else is in our unit of a level, not even somebody whom we cannot reach."""
         return all(len(list(self.graph.present(lower))) == 1 for lower in range(level))
 
     def dismiss(self, unit: str) -> bool:
@@ -138,7 +126,7 @@ class Gateways:
 
     # ---- what neighbours say
 
-    def hear(self, now: int, name: str, presence: Presence) -> None:
+    def hear(self, name: str, presence: Presence) -> None:
         neighbour = self.neighbours[name]
         level = self.context.level(presence.unit)
         if level is None or level < neighbour.level:
@@ -152,7 +140,7 @@ class Gateways:
             return
         ours = presence.unit == self.context.units[level] and level > 0
         if known is not None and ours and known.speaker == self.context.name and self._beats(presence, known.members):
-            self._defer(now, presence)
+            self._defer(presence)
         self._take(presence, level, heard_from=name)
         self._refresh()
 
@@ -163,40 +151,41 @@ class Gateways:
         """Send a neighbour what it does not know of a scope."""
         for unit, presence in sorted(self.graph.members[level].items()):
             if presence.stamp > stamps.get(unit, NEVER):
-                self._say(name, presence)
+                self.neighbours.say(name, presence)
 
     def digest(self, level: int) -> int:
         return fingerprint("presences", repr(sorted(self.inventory(level).items())))
 
-    def tick(self, now: int) -> None:
-        """Those whom we let speak had their time, and so had members that nobody can reach."""
-        for unit in [unit for unit, until in self._deferred.items() if until <= now]:
+    def tick(self) -> None:
+        """Speak again for units for which others had their time, and forget members whose lease is over."""
+        for unit in [unit for unit, until in self._deferred.items() if until <= self._step.now]:
             del self._deferred[unit]
-        self._expire(now)
+        self._expire()
         self._contested -= {unit for level, unit in enumerate(self.context.units) if not self.speaks(level)}
         self._refresh()
 
-    def _expire(self, now: int) -> None:
-        """A member that cannot be reached keeps its place for a lease; then whoever speaks for its scope lets it go."""
+    def _expire(self) -> None:
+        """Forget members that could not be reached for a whole lease, if we speak for their scope."""
+        now = self._step.now
         self._missing = {unit: self._missing.get(unit, now) for unit in self.parted}
         for unit, since in self._missing.items():
             level = self.context.level(unit)
             if level is not None and now - since > self._lease and self.speaks(level + 1) and self.dismiss(unit):
-                self._report("warning", "forgotten", {"unit": unit, "reason": "nobody reached it for too long"})
+                self._step.report("warning", "forgotten", unit=unit, reason="nobody reached it for too long")
 
     # ---- speaking
 
     def speaks(self, level: int) -> bool:
-        """Whether this broker speaks for its unit of a level."""
+        """Return whether this broker speaks for its unit of a level."""
         return all(self._first(lower) == self.context.units[lower] for lower in range(level))
 
     def _first(self, level: int) -> str:
-        """The member that speaks for its scope: the smallest that can be reached."""
+        """Return the member that speaks for its scope: the smallest that can be reached."""
         own = self.context.units[level]
         return next((each.unit for each in self.graph.present(level) if self.graph.reaches(each.unit)), own)
 
     def _refresh(self) -> None:
-        """Say anew what has changed of the units that we speak for; lower ones first, the higher sum them up."""
+        """Say what has changed of the units that we speak for; lower ones first, because the higher sum them up."""
         if self._leaving:
             return
         self._speak(0, self._own_gateways(), 1)  # somebody may have dismissed us, or we had a former life
@@ -217,7 +206,7 @@ class Gateways:
             self._take(presence, level, heard_from="")
 
     def _outward(self, level: int, members: list[Presence]) -> tuple[Gateway, ...]:
-        """The gateways that lead from members of our unit of a level out of it."""
+        """Return the gateways that lead from members of our unit of a level out of it."""
         inside = self.context.units[level] + "/"
         found: defaultdict[str, list[Gateway]] = defaultdict(list)
         for presence in members:
@@ -236,36 +225,32 @@ class Gateways:
     def _take(self, presence: Presence, level: int, heard_from: str) -> None:
         self.graph.take(presence)
         self.generation += 1
-        for neighbour in self._sharing(level):
+        for neighbour in self.neighbours.sharing(level):
             if neighbour.name != heard_from:
-                self._say(neighbour.name, presence)
-
-    def _sharing(self, level: int) -> Iterator[Neighbour]:
-        """The neighbours in the scope that holds the units of a level."""
-        return (neighbour for neighbour in self.neighbours.values() if neighbour.level <= level)
+                neighbour.port.post(presence)
 
     # ---- partitions
 
     def _is_silent(self, level: int, members: int) -> bool:
-        """Whether we let another speak for our unit, who knows more of it: it may be in two parts."""
+        """Return whether we let another speak for our unit, who knows more of it: it may be in two parts."""
         unit = self.context.units[level]
         known = self.graph.members[level].get(unit)
         return unit in self._deferred and known is not None and self._beats(known, members)
 
     def _beats(self, presence: Presence, members: int) -> bool:
-        """Whether another has the better right to speak: for more members, or with a smaller name; to say that a unit
-        is gone nobody has any while it is there.
+        """Return whether another has the better right to speak: for more members, or with a smaller name. Nobody has a
+        right to say that a unit is gone while it is there.
         """
         name = self.context.name
         return (
             presence.speaker != name and not presence.left and (-presence.members, presence.speaker) < (-members, name)
         )
 
-    def _defer(self, now: int, presence: Presence) -> None:
+    def _defer(self, presence: Presence) -> None:
         """Our word for a unit was contradicted. If that goes on, somebody whom we cannot reach inside it is alive."""
-        self._deferred[presence.unit] = now + self._patience
+        self._deferred[presence.unit] = self._step.now + self._patience
         if presence.unit in self._contested:
-            self._report("warning", "unit in two parts", {"unit": presence.unit, "other part": presence.speaker})
+            self._step.report("warning", "unit in two parts", **{"unit": presence.unit, "other part": presence.speaker})
         self._contested.add(presence.unit)
 
     def _look_for_partitions(self) -> None:
@@ -275,13 +260,13 @@ class Gateways:
         lost, found = sorted(set(parted) - set(self.parted)), sorted(set(self.parted) - set(parted))
         self.parted = parted
         if lost:
-            self._report("warning", "cannot reach", {"units": ", ".join(lost)})
+            self._step.report("warning", "cannot reach", units=", ".join(lost))
         if found:
-            self._report("info", "can reach again", {"units": ", ".join(found)})
+            self._step.report("info", "can reach again", units=", ".join(found))
 
 
 def _says_the_same(known: Presence, presence: Presence) -> bool:
-    """How many members there are is told with the next news: one more is no news to those outside."""
+    """Return whether a presence tells nothing new; how many members there are is no news to those outside."""
     return known == msgspec.structs.replace(presence, version=known.version, members=known.members)
 
 

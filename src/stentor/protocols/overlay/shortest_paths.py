@@ -85,7 +85,7 @@ class RoutingCache:
         return self._hops.get(unit)
 
     def distance(self, unit: str) -> Cost | None:
-        """What the best path costs; None if there is none."""
+        """Return what the best path costs; None if there is none."""
         self._repair()
         label = self._labels.get(unit)
         return None if label is None else label.distance
@@ -127,7 +127,7 @@ class RoutingCache:
         self.recomputed += len(lost | self._relax(offers))
 
     def _broken(self, near: str, far: str) -> bool:
-        """Whether the best path to far took this edge, and would no longer be as good."""
+        """Return whether the best path to far took this edge, and would no longer be as good."""
         label = self._labels.get(far)
         if label is None or label.parent != near:
             return False
@@ -169,19 +169,19 @@ class RoutingCache:
         return settled
 
     def _turn(self, unit: str, parent: str) -> bool:
-        """Let a unit's hop follow from its parent's; returns whether that is another one."""
+        """Let a unit's hop follow from its parent's; return whether that is another one."""
         former = self._hops.get(unit)
         hop = self._hops[unit] = unit if parent == self.vertex else self._hops[parent]
         self._formerly.setdefault(unit, former)
         return hop != former
 
     def _better(self, near: str, far: str) -> PathLabel | None:
-        """The label that far would have by this edge, if that is better than its own."""
+        """Return the label that far would have by this edge, if that is better than its own."""
         offer, label = self._offer(near, far), self._labels.get(far)
         return None if offer is None or (label is not None and offer >= label) else offer
 
     def _offer(self, near: str, far: str) -> PathLabel | None:
-        """The label that far would have by this edge; None if there is no such edge, or near cannot be reached."""
+        """Return the label that far would have by this edge; None if there is none, or near cannot be reached."""
         edge, label = self._edge(near, far), self._labels.get(near)
         if edge is None or label is None:
             return None
@@ -191,7 +191,7 @@ class RoutingCache:
         return PathLabel(longer, distance, near)
 
     def _children(self, unit: str) -> list[str]:
-        """The units whose best path comes through this one last, by an edge that is still there."""
+        """Return the units whose best path comes through this one last, by an edge that is still there."""
         labels = self._labels
         return [far for far in self._edges.get(unit, ()) if far in labels and labels[far].parent == unit]
 

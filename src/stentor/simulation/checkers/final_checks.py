@@ -106,7 +106,7 @@ class FinalChecks:
         found += [f"{name} is held by {', '.join(seats)}" for name, seats in holders.items() if len(seats) > 1]
         for depot in self._participants.serving():
             assert depot.repository is not None
-            for publisher in depot.repository.admission.publishers.values():
+            for publisher in depot.repository.holders.publishers.values():
                 newest = self._newest_author(publisher.name)
                 if newest and life_of(publisher.attempt) != newest:
                     found.append(f"{depot.short} steers an older {publisher.name}")

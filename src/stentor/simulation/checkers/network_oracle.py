@@ -188,7 +188,7 @@ class NetworkOracle:
                 for unit in self.parts(name, scope):
                     way = [name]
                     while way[-1] and way.count(way[-1]) == 1 and not _within(way[-1], unit):
-                        way.append(self.brokers[way[-1]].network.neighbour_towards(unit))
+                        way.append(self.brokers[way[-1]].network.routes.neighbour_towards(unit))
                     if not way[-1] or not _within(way[-1], unit):
                         yield Anomaly("way", f"from {name} to {unit}: {' '.join(way)}")
 

@@ -19,11 +19,9 @@ from stentor.nodes.client_api import (
     DenySubscription,
     Disconnect,
     FlushRequested,
-    Halt,
     MoreRequested,
     Moved,
-    Offered,
-    OfferedMany,
+    Refuse,
     SubscribeRequested,
     TurnEnded,
     UnsubscribeRequested,
@@ -31,6 +29,7 @@ from stentor.nodes.client_api import (
 from stentor.protocols.delivery.besteffort.subscriber import frames
 from stentor.simulation.checkers.delivery_oracle import DeliveryOracle, ReceivedEvent, SubscriptionChecker
 from stentor.simulation.clients.client_history import ClientHistory, SubscriptionHistory
+from stentor.simulation.clients.typed_calls import PublishCalled, PublishManyCalled
 from stentor.simulation.clients.workload import TOPICS, draw_attributes, draw_interest
 from stentor.simulation.outcome import Anomaly
 from stentor.simulation.world import World
@@ -174,7 +173,7 @@ class SimApplication:
                 self.on_settled(self, self.settling.pop(report.token), report)
             case DenySubscription():
                 self._complain("denied", f"subscription {effect.subscription}: {effect.reason}")
-            case Halt():
+            case Refuse():
                 life.unlink(now)
                 life.halted = effect.code
 
@@ -221,7 +220,7 @@ class SimApplication:
     def _offer(self, life: ClientHistory, topic: str, size: int) -> None:
         attributes, body = draw_attributes(self._random), self._new_body(life, size)
         self._oracle.publish(life.name, topic, attributes, body, self._world.now)
-        self._say(Offered(topic, attributes, body, self._world.now))
+        self._say(PublishCalled(topic, attributes, body, self._world.now))
 
     def _publish_many(self, life: ClientHistory) -> None:
         if not self.client.room:
@@ -233,7 +232,7 @@ class SimApplication:
         for number, body in zip(numbers, bodies, strict=True):
             attributes = {} if number is None else {"n": number}
             self._oracle.publish(life.name, topic, attributes, body, self._world.now)
-        self._say(OfferedMany(topic, {"n": numbers}, bodies, self._world.now))
+        self._say(PublishManyCalled(topic, {"n": numbers}, bodies, self._world.now))
         self._say(TurnEnded())
 
     def _subscribe(self, life: ClientHistory) -> None:

@@ -106,7 +106,7 @@ class FaultScript:
             if keys and not any(history.is_kept(key, history.disks) for key in keys):
                 self._world.seen["loss-accepted"] += len(keys)
                 history.accepted.update(keys)
-                repository.gap_closing.accept_loss(self._world.now)
+                repository.gap_closing.accept_loss()
 
     def _soon(self, mend: Callable[[], None], longest: int = 900, shortest: int = 10) -> None:
         """A strike is over after a while, or when all strikes are."""

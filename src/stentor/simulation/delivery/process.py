@@ -34,6 +34,7 @@ from stentor.protocols.delivery.transport import (
 )
 from stentor.simulation.checkers import trace_checker
 from stentor.simulation.checkers.delivery_history import DeliveryHistory
+from stentor.simulation.clients import typed_calls
 from stentor.simulation.delivery.brokers import Brokers
 from stentor.simulation.delivery.letter_network import LetterNetwork
 from stentor.simulation.outcome import Anomaly
@@ -225,7 +226,7 @@ class SimProcess:
             return
         world = self.world
         try:
-            effects = self.machine.step(self.clock, happened)
+            effects = typed_calls.step(self.machine, self.clock, happened)
         except _BUGS as error:
             self.accuse("raised", f"{self.name} on {str(happened)[:300]}: {error!r}")
             self.crash("raised")

@@ -13,10 +13,8 @@ from stentor.protocols.delivery.endpoint_api import (
     ConfirmDurable,
     DrawLife,
     DurabilityAwaited,
-    Entrusted,
-    EntrustedMany,
-    Forbid,
     LifeDrawn,
+    Refuse,
     ReportSteering,
     ReportTrouble,
     ResumePublishing,
@@ -27,6 +25,7 @@ from stentor.protocols.delivery.repository.registry import top_of
 from stentor.protocols.delivery.steering import life_of
 from stentor.protocols.delivery.steering_settings import SteeringSettings
 from stentor.protocols.delivery.transport import Publish, SendLetter
+from stentor.simulation.clients.typed_calls import ReliablePublishCalled, ReliablePublishManyCalled
 from stentor.simulation.clients.workload import draw_attributes
 from stentor.simulation.delivery.process import TOPIC, DeliveryWorld, SimProcess
 from stentor.wire.block import Block
@@ -81,7 +80,7 @@ class SimPublisher(SimProcess):
             ReportSteering: self._attach,
             ReportTrouble: lambda _: None,
             DrawLife: self._draw,
-            Forbid: self._forbid,
+            Refuse: self._refuse,
             ResumePublishing: lambda _: None,
         }
 
@@ -155,7 +154,7 @@ class SimPublisher(SimProcess):
         if self.world.recipients:
             attributes[RECIPIENT] = self.world.random.choice(self.world.recipients)
         self._compose(body, attributes)
-        self.handle(Entrusted(attributes, body, self._time))
+        self.handle(ReliablePublishCalled(attributes, body, self._time))
 
     def _say_many(self, count: int) -> None:
         bodies = [self._body() for _ in range(count)]
@@ -164,7 +163,7 @@ class SimPublisher(SimProcess):
             columns[RECIPIENT] = [self.world.random.choice(self.world.recipients) for _ in bodies]
         for body, *row in zip(bodies, *columns.values(), strict=True):
             self._compose(body, dict(zip(columns, row, strict=True)))
-        self.handle(EntrustedMany(columns, bodies, self._time))
+        self.handle(ReliablePublishManyCalled(columns, bodies, self._time))
 
     def _compose(self, body: bytes, attributes: Mapping[str, Value]) -> None:
         self.world.history.entrusted[body] = attributes
@@ -222,16 +221,16 @@ class SimPublisher(SimProcess):
     def _attach(self, attach: ReportSteering) -> None:  # noqa: ARG002
         self._highest = max(self._highest, self._incarnation)
 
-    def _forbid(self, forbid: Forbid) -> None:
+    def _refuse(self, refuse: Refuse) -> None:
         self.world.seen["forbidden"] += 1
         is_past = self._drawn_life > self._highest
-        if forbid.code is Refusal.FENCED and self._behind and is_past:  # so that it cannot know that it was behind
+        if refuse.code is Refusal.FENCED and self._behind and is_past:  # so that it cannot know that it was behind
             self.crash("fenced by its own clock")
             self.world.after(self._pause, self.start)
             return
-        is_fenced = forbid.code is Refusal.FENCED and not self.world.is_newest(self.name, self._incarnation)
+        is_fenced = refuse.code is Refusal.FENCED and not self.world.is_newest(self.name, self._incarnation)
         self.world.seen["fenced"] += is_fenced
         if not self.revoked and not is_fenced:
-            self.accuse("refused", f"{self.short}: {forbid.reason}")
-        self.note(f"forbidden: {forbid.reason}")
+            self.accuse("refused", f"{self.short}: {refuse.reason}")
+        self.note(f"forbidden: {refuse.reason}")
         self.ended = True

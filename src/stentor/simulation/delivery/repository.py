@@ -115,7 +115,7 @@ class SimRepository(SimProcess):
     @property
     def wants_events(self) -> bool:
         """Who does not manage the topic yet is told by name."""
-        return self.repository is not None and self.repository.registry.created and not self.repository.gone
+        return self.repository is not None and self.repository.registry.created and not self.repository.is_gone
 
     @property
     def serves(self) -> bool:
@@ -382,12 +382,13 @@ class SimRepository(SimProcess):
     def _publishers_at(self, inbox: str) -> list[int]:
         """One, unless it has another repository by now."""
         assert self.repository is not None
-        return [each.id for each in self.repository.admission.publishers.values() if each.inbox == inbox]
+        return [each.id for each in self.repository.holders.publishers.values() if each.inbox == inbox]
 
     def _recovered(self, publisher: int, response: RecoveryResponse) -> None:
         assert self.repository is not None
-        gossip, asking = self.repository.gossip, self.repository.admission.publishers[publisher].incarnation
-        heard = [self.short, *(peer.name for peer in gossip.living(self.clock) if peer.told)]
+        state, asking = self.repository.state, self.repository.holders.publishers[publisher].incarnation
+        living = state.bundle.living(self.clock, self.settings.suspicion)
+        heard = [self.short, *(peer.name for peer in living if peer.told)]
         self.world.history.recover(self.short, publisher, asking, response, heard)
 
     def check_sync(self, name: str, done: Iterable[StreamRanges]) -> None:
@@ -440,5 +441,7 @@ class SimRepository(SimProcess):
     def _required(self, repository: TopicRepository) -> int:
         """How many repositories must have an event: as the owner wants, but for those that are silent."""
         since = self.clock - self.settings.degrade
-        mates = [peer for peer in repository.gossip.bundle.peers.values() if peer.unit == self.settings.unit]
-        return min(repository.registry.terms.copies, 1 + sum(peer.heard > since and not peer.leaving for peer in mates))
+        mates = [peer for peer in repository.state.bundle.peers.values() if peer.unit == self.settings.unit]
+        return min(
+            repository.registry.terms.copies, 1 + sum(peer.heard > since and not peer.is_leaving for peer in mates)
+        )

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 
 from stentor.model.attribute import Value
 from stentor.model.ids import Incarnation
-from stentor.protocols.delivery.endpoint_api import Entrusted, TurnEnded
+from stentor.protocols.delivery.endpoint_api import TurnEnded
 from stentor.protocols.delivery.publisher.publisher import Resumption
+from stentor.simulation.clients.typed_calls import ReliablePublishCalled
 from stentor.simulation.delivery.process import DeliveryWorld
 from stentor.simulation.delivery.publisher import SimPublisher
 
@@ -29,7 +30,7 @@ class SimResumingPublisher(SimPublisher):
         if self.life > 1:
             self.world.seen["resumed"] += 1
         for attributes, body, time in self._written[self._after :]:
-            self.handle(Entrusted(attributes, body, time))
+            self.handle(ReliablePublishCalled(attributes, body, time))
             if random.random() < 0.3:
                 self.handle(TurnEnded())
 

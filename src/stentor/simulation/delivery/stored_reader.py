@@ -106,7 +106,7 @@ class SimStoredReader(SimProcess):
             self._token += 1
             members = list(plan.members)
             self.world.random.shuffle(members)
-            self.handle(PagesRequested(self._token, TOPIC, part, "", members))
+            self.handle(PagesRequested(token=self._token, topic=TOPIC, wanted=part, where="", repositories=members))
 
     def _give(self, give: DeliverPage) -> None:
         history = self.world.history

@@ -12,9 +12,9 @@ from stentor.protocols.delivery.endpoint_api import (
     Acknowledged,
     ConfirmDurable,
     DurabilityAwaited,
-    Forbid,
     Leaving,
     MoreRequested,
+    Refuse,
     Release,
     ReportLoss,
     ReportSteering,
@@ -77,7 +77,7 @@ class SimSubscriber(SimProcess):
             ReportSteering: self._attach,
             ReportTrouble: lambda _: None,
             ReportLoss: self._lose,
-            Forbid: self._forbid,
+            Refuse: self._refuse,
         }
 
     @property
@@ -214,15 +214,15 @@ class SimSubscriber(SimProcess):
                 self.world.history.unsubscribe(self.page)
             self.crash("ends in good order")
 
-    def _forbid(self, forbid: Forbid) -> None:
+    def _refuse(self, refuse: Refuse) -> None:
         self.world.seen["forbidden"] += 1
-        if forbid.code is Refusal.FENCED and not self.world.is_newest(self.name, self._incarnation):
+        if refuse.code is Refusal.FENCED and not self.world.is_newest(self.name, self._incarnation):
             self.world.seen["fenced"] += 1
             self.is_fenced = True
             return
-        if any(why in forbid.reason for why in ("cannot translate", "is no repository of", "is none yet")):
+        if any(why in refuse.reason for why in ("cannot translate", "is no repository of", "is none yet")):
             self.world.seen["untranslated"] += 1
         elif not self.revoked:
-            self.accuse("refused", f"{self.short}: {forbid.reason}")
-        self.note(f"forbidden: {forbid.reason}")
+            self.accuse("refused", f"{self.short}: {refuse.reason}")
+        self.note(f"forbidden: {refuse.reason}")
         self.page.ended = True

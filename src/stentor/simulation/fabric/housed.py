@@ -16,12 +16,11 @@ from stentor.nodes.client_api import (
     Connect,
     DenySubscription,
     Disconnect,
-    Halt,
     Moved,
+    Refuse,
     ResumePublishing,
     TurnEnded,
 )
-from stentor.protocols.delivery.endpoint_api import Forbid
 from stentor.protocols.delivery.transport import EventsReceived, LetterReceived, Publish, SendLetter
 from stentor.simulation.delivery.process import SimProcess
 from stentor.simulation.fabric.brokers import HEARTBEAT, FabricStage
@@ -149,8 +148,8 @@ class Housed(SimProcess):
                 self.link, self.node = self._links, effect.node
             case Disconnect():
                 self.link = 0
-            case Halt() if Forbid in self._acts:
-                self._acts[Forbid](Forbid(effect.code, effect.reason))
+            case Refuse():
+                self._acts[Refuse](effect)
                 self.crash("halts")  # its application is told an error, and ends
             case ConfirmSubscription() | DenySubscription() | CompleteFlush() | ResumePublishing():
                 pass  # the machine inside is told what it must know of that

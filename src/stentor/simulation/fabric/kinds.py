@@ -7,7 +7,7 @@ from stentor.machine import CloseLedger, Collect, Commit, Discard, Effect, Input
 from stentor.model.record import LedgerContents
 from stentor.model.trace import Trace
 from stentor.nodes.conclusion import Concluded
-from stentor.nodes.reliable_endpoint import ReliableEndpoint
+from stentor.nodes.reliable_endpoint import LetterEndpoint, StoredReadEndpoint
 from stentor.protocols.delivery.publisher.publisher import ReliablePublisher
 from stentor.protocols.delivery.repository.repository import TopicRepository
 from stentor.protocols.delivery.stored.read_client import StoredReadClient
@@ -46,7 +46,9 @@ class HousedStoredReader(Housed, SimStoredReader):
         machine.__class__ = WatchedRetrieval
         assert isinstance(machine, WatchedRetrieval)
         machine.watch = self.stepped
-        return _letter_writer(self, machine)
+        endpoint = StoredReadEndpoint(self.link_settings(self.world.begin_life(self.name)), machine)
+        endpoint._post.traces = self.traces
+        return endpoint
 
 
 class Forge(Input, frozen=True, tag="forge"):
@@ -68,11 +70,10 @@ class HousedStranger(Housed, Stranger):
         self.later(0, lambda: self.handle(Forge(post)))
 
 
-def _letter_writer(actor: Housed, machine: Any) -> Machine:
-    """Return a client whose letters a machine writes and reads, as the asyncio shells of owners and readers do."""
-    trail = actor.traces
-    endpoint = ReliableEndpoint(actor.link_settings(actor.world.begin_life(actor.name)), TOPIC, machine)
-    endpoint._post.traces = machine.traces = trail
+def _letter_writer(actor: Housed, machine: Machine) -> Machine:
+    """Return a client whose letters a machine writes and reads, as the asyncio shell of owners does."""
+    endpoint = LetterEndpoint(actor.link_settings(actor.world.begin_life(actor.name)), TOPIC, machine)
+    endpoint._post.traces = actor.traces
     return endpoint
 
 

@@ -9,18 +9,20 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from random import Random
 
-from stentor.machine import MILLISECOND, SECOND, Dial, Effect, Input, LinkOpened
+from stentor.machine import MILLISECOND, SECOND, Dial, Effect, Input, LinkOpened, Step
+from stentor.model.context import Context
 from stentor.model.errors import FrameError
 from stentor.model.filter import Filter
 from stentor.model.ids import LinkId, SubscriptionId
 from stentor.model.limits import Limits
 from stentor.model.messages import Digest, Farewell, Message, Ping, Pong
 from stentor.model.scope import ScopePath
-from stentor.nodes.broker.credentials import Credentials
+from stentor.nodes.broker.access.credentials import Credentials
 from stentor.nodes.broker.link_session import LinkSession
 from stentor.nodes.network.network import BrokerNetwork, NetworkSettings
+from stentor.policies.scope_policies import ScopePolicies
 from stentor.protocols.connection.connection import Connection
-from stentor.protocols.connection.outbox import Outbox
+from stentor.protocols.connection.outbox import Outbox, Unflushed
 from stentor.protocols.dissemination.broker_subscription import BrokerSubscription
 from stentor.protocols.dissemination.forwarder import Forwarder
 from stentor.simulation.checkers.network_oracle import BrokerView
@@ -60,12 +62,13 @@ class Mailbox(Outbox):
 
     __slots__ = ("messages",)
 
-    def __init__(self, link: LinkId) -> None:
-        super().__init__(link, 1 << 20)
+    def __init__(self, link: LinkId, unflushed: Unflushed | None = None) -> None:
+        super().__init__(link, 1 << 20, unflushed)
         self.messages: list[Message] = []
 
     def post(self, message: Message) -> None:
         self.messages.append(message)
+        self.enter()
 
 
 class End:
@@ -104,7 +107,6 @@ class SimBroker:
     def __init__(self, name: str, numbers: tuple[int, ...], path_length: float = 0.0) -> None:
         self.name = name
         self.numbers = numbers
-        self.dialled: list[str] = []  # addresses at which it has just asked for a link
         self._path_length = path_length
         self.boot = 0
         self.wishes: dict[int, Wish] = {}
@@ -112,6 +114,8 @@ class SimBroker:
         self._subscriptions: dict[int, BrokerSubscription[Outbox]] = {}
         self._nobody: Outbox = Mailbox(LinkId(0))
         self.alive = False
+        self.step = Step()
+        self.unflushed: Unflushed = {}
         self.forwarder: Forwarder[Outbox]
         self.network: BrokerNetwork
 
@@ -119,22 +123,20 @@ class SimBroker:
     def address(self) -> str:
         return f"at/{self.name}"
 
-    def start(self, now: int) -> None:
+    def start(self) -> None:
         """Begin again, with nothing but what a disk would remember."""
         self.boot += 1
         self.alive = True
         self.wishes, self._subscriptions = {}, {}
-        self.forwarder = Forwarder(_LIMITS, self._heed)
+        path = ScopePath.parse(self.name)
+        policies = ScopePolicies(Context(path).scopes)
+        self.forwarder = Forwarder(_LIMITS, self.unflushed, policies, self._on_subscription_change)
         settings = NetworkSettings(numbers=self.numbers, address=self.address, path_length=self._path_length)
-        self.network = BrokerNetwork(ScopePath.parse(self.name), settings, _LIMITS, self.forwarder, self._act)
-        self.network.begin(now, self.boot)
+        self.network = BrokerNetwork(path, settings, _LIMITS, policies, self.forwarder, self.step, lambda _: None)
+        self.network.begin(self.boot)
 
-    def _act(self, effect: Effect) -> None:
-        if isinstance(effect, Dial):
-            self.dialled.append(effect.address)
-
-    def _heed(self, subscription: BrokerSubscription[Outbox], comes: bool) -> None:
-        self.network.on_subscription_change(subscription, comes)
+    def _on_subscription_change(self, subscription: BrokerSubscription[Outbox], comes: bool) -> None:
+        self.network.feed.on_subscription_change(subscription, comes)
 
     def want(self, wish: Wish) -> None:
         self._last += 1
@@ -181,8 +183,9 @@ class OverlayWorld:
         return broker
 
     def start(self, site: SimBroker) -> None:
-        site.start(self.now)
-        self.act(site, "started", site.network.recompute_routes)
+        site.step.now = self.now
+        site.start()
+        self.act(site, "started", site.network.end_step)
 
     def crash(self, site: SimBroker) -> None:
         """It is gone with all that it knew; its neighbours will find out."""
@@ -198,7 +201,6 @@ class OverlayWorld:
             site.network.gateways.leave()
             for peer in list(site.network.peers.values()):
                 peer.session.connection.outbox.post(Farewell("leaving"))
-                site.forwarder.unflushed[peer.session.connection.outbox] = None
                 site.network.link_down(peer.session, "leaving")
 
         self.act(site, "leaves", farewell)
@@ -244,7 +246,7 @@ class OverlayWorld:
         self._links += 1
         link = LinkId(self._links)
         connection = Connection(link, self.now, 1 << 20, 1 << 20, _LIMITS.heartbeat)
-        mailbox = connection.outbox = Mailbox(link)
+        mailbox = connection.outbox = Mailbox(link, self.brokers[site].unflushed)
         session = LinkSession(connection, Credentials(LinkOpened(link)), dialled=dialled)
         end = self._ends[link] = End(wire, site, peer, session, mailbox)
         return end
@@ -259,7 +261,7 @@ class OverlayWorld:
                 self.cut(link)
                 return
             if former is not None:
-                former.hop = None
+                former.leave_network()
                 replaced = self._ends.get(former.connection.link)
                 if replaced is not None:
                     self.cut(replaced.link)
@@ -290,7 +292,7 @@ class OverlayWorld:
     def _part(self, site: SimBroker, end: End) -> None:
         if site.network.peers[end.peer].session is end.session:
             site.network.link_down(end.session, "lost")
-        end.session.hop = None
+        end.session.leave_network()
 
     # ---- what is said and heard
 
@@ -343,13 +345,12 @@ class OverlayWorld:
                 case Ping():
                     if self.echoes:
                         end.mailbox.post(Pong(message.token))
-                        site.forwarder.unflushed[end.mailbox] = None
                 case Farewell():
                     self._part(site, end)
                     self._unlink(end.link)
                     return
                 case _:
-                    site.network.hear(self.now, end.session, message)
+                    site.network.hear(end.session, message)
 
     def _unlink(self, link: SimLink) -> None:
         link.cut = True
@@ -357,27 +358,28 @@ class OverlayWorld:
             self._ends.pop(end.session.connection.link, None)
 
     def beat(self, site: SimBroker) -> None:
-        self._step(site, Befell("beat"), lambda: site.network.beat(self.now))
+        self._step(site, Befell("beat"), lambda: site.network.beat(0))
 
     def _step(self, site: SimBroker, happened: Input, action: Callable[[], object]) -> None:
+        site.step.now = self.now
         try:
             action()
-            site.network.recompute_routes()
-            while site.network.busy:
-                site.network.toil()
-                site.network.recompute_routes()
+            site.network.end_step()
+            while site.network.feed.is_waiting:
+                site.network.feed.run()
+                site.network.end_step()
         except (FrameError, AssertionError, LookupError, AttributeError) as error:
             self.anomalies.append(Anomaly("raised", f"{site.name} on {str(happened)[:200]}: {error!r}"))
         effects: list[Effect] = []
-        for outbox in site.forwarder.unflushed:
+        for outbox in site.unflushed:
             assert isinstance(outbox, Mailbox)
             self._carry(outbox, effects)
-        site.forwarder.unflushed.clear()
+        site.unflushed.clear()
         validate_sometimes(site.name, site.network, self.trace.steps, self.anomalies)
         self.trace.step(self.now, site.name, happened, effects)
-        dialled, site.dialled = site.dialled, []
-        for address in dialled:
-            self.link_up(site.name, address)
+        for effect in site.step.end():
+            if isinstance(effect, Dial):
+                self.link_up(site.name, effect.address)
 
     def link_up(self, dialler: str, address: str) -> None:
         """A site dials an address, unless there is a link already."""

@@ -9,17 +9,18 @@ from random import Random
 
 import msgspec
 
-from stentor.machine import MILLISECOND, SECOND, Effect, Report
+from stentor.machine import MILLISECOND, SECOND, Effect, Report, Step
 from stentor.model.access import ANONYMOUS, TOPIC, Grant, Membership, SharedFact, TopicTerms
 from stentor.model.charter import Charter
-from stentor.model.ids import LinkId
 from stentor.model.limits import Limits
+from stentor.model.messages import AccessFacts, AccessReceipt, Message
 from stentor.model.scope import ScopePath
 from stentor.nodes.broker.broker import Broker
 from stentor.nodes.network.network import GatewaySettings, NetworkSettings
 from stentor.protocols.dissemination.access_log import LOG, AccessLog
 from stentor.protocols.dissemination.charters import Charters
-from stentor.protocols.dissemination.spread import AccessListener
+from stentor.protocols.dissemination.spread import AccessSpread
+from stentor.protocols.neighbours import MessagePort
 from stentor.simulation.clients.teller import Confirmed, Connected, FactsDue, Teller
 from stentor.simulation.disk import DiskFaults, SimulatedDisk
 from stentor.simulation.fault_injector import FaultInjector
@@ -73,18 +74,40 @@ class _World(World):
             self.linked[host.name, str(report.details["peer"])] = self.now
 
 
-class _Witness:
-    """Stands between a broker and what it is told of its access facts, and looks whether receipts are true."""
+class _WitnessedPort:
+    """Stands before the link of a repository, and looks whether the receipts that it is given are true."""
 
-    def __init__(self, stage: "_Stage", broker: str, listener: AccessListener) -> None:
+    def __init__(self, stage: "_Stage", broker: str, port: MessagePort) -> None:
         self._stage = stage
         self._broker = broker
-        self._listener = listener
-        self.access_changed, self.access_compared = listener.access_changed, listener.access_compared
+        self._port = port
 
-    def access_confirmed(self, link: LinkId, token: int) -> None:
-        self._stage.check_receipt(self._broker, token)
-        self._listener.access_confirmed(link, token)
+    def post(self, message: Message) -> None:
+        assert isinstance(message, AccessReceipt), "nothing else is told to a repository"
+        self._stage.check_receipt(self._broker, message.token)
+        self._port.post(message)
+
+
+class _WitnessedSpread(AccessSpread):
+    """Put in the place of a broker's own for one life of it."""
+
+    _stage: "_Stage"
+    _broker: str
+    _ports: dict[MessagePort, _WitnessedPort]
+
+    @staticmethod
+    def watch(access: AccessSpread, stage: "_Stage", broker: str) -> None:
+        access.__class__ = _WitnessedSpread
+        assert isinstance(access, _WitnessedSpread)
+        access._stage, access._broker = stage, broker
+        access._ports = {}
+
+    def tell(self, repository: MessagePort, told: AccessFacts) -> bool:
+        port = self._ports.setdefault(repository, _WitnessedPort(self._stage, self._broker, repository))
+        return super().tell(port, told)
+
+    def forget(self, repository: MessagePort) -> None:
+        super().forget(self._ports.pop(repository, repository))
 
 
 class _Repository:
@@ -163,9 +186,7 @@ class _Stage:
 
         def build() -> Broker:
             broker = Broker(ScopePath.parse(name), _LIMITS, network=settings)
-            access = broker.network.access
-            assert access.listener is not None
-            access.listener = _Witness(self, name, access.listener)
+            _WitnessedSpread.watch(broker.network.access, self, name)
             return broker
 
         return build
@@ -240,7 +261,7 @@ class _Stage:
         if data:
             copy = SimulatedDisk(Random(0))
             copy.open(LOG + SUFFIX).write(0, data)
-            AccessLog(charters, lambda _: None).recall(SegmentLog(copy, LOG).recovered)
+            AccessLog(charters, Step()).recall(SegmentLog(copy, LOG).recovered)
         return charters
 
     def _reachable(self, start: str, since: int) -> set[str]:

@@ -47,15 +47,16 @@ from stentor.model.scope import ScopePath
 from stentor.nodes.broker.admin import LEFT
 from stentor.nodes.broker.broker import Broker
 from stentor.nodes.client import Client, Settings
-from stentor.nodes.client_api import Deliver, Offered, SubscribeRequested, TurnEnded
+from stentor.nodes.client_api import Deliver, SubscribeRequested, TurnEnded
 from stentor.nodes.network.network import NetworkSettings
 from stentor.nodes.reliable_endpoint import ReliableEndpoint
 from stentor.nodes.repository import RepositoryNode
-from stentor.protocols.delivery.endpoint_api import ConfirmDurable, DurabilityAwaited, Entrusted, MoreRequested, Release
+from stentor.protocols.delivery.endpoint_api import ConfirmDurable, DurabilityAwaited, MoreRequested, Release
 from stentor.protocols.delivery.publisher.publisher import ReliablePublisher
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.protocols.delivery.subscriber.subscriber import ReliableSubscriber
 from stentor.simulation.clients.odd_messages import LETTERS, MESSAGES, OddMessages, odd_events
+from stentor.simulation.clients.typed_calls import PublishCalled, ReliablePublishCalled
 from stentor.simulation.disk import SimulatedDisk
 from stentor.simulation.fabric.doorman import Doorman
 from stentor.simulation.host import Host
@@ -401,7 +402,7 @@ class _Stage:
             for role, name in granted
         ]
         for at, wish in enumerate(wishes):
-            offered = Offered(request_topic("owner", REPOSITORY), {}, write([wish]), 0)
+            offered = PublishCalled(request_topic("owner", REPOSITORY), {}, write([wish]), 0)
             for happened in (offered, TurnEnded()):
                 self._tell("owner", happened, 400 * MILLISECOND + at * 10 * MILLISECOND)
         self._tell("reader", SubscribeRequested(SubscriptionId(1), "news/#", "", eager=True), 300 * MILLISECOND)
@@ -413,8 +414,8 @@ class _Stage:
     def run(self) -> None:
         over = _BEGIN + _VOLLEYS * (_PAUSE + 10 * MILLISECOND) + _CHECKED_AFTER
         for name, inputs in {
-            "owner": (Offered(_NEWS, {}, b"still here", 0), TurnEnded()),
-            "shop": (Entrusted({}, b"still here", 0), TurnEnded(), DurabilityAwaited(1)),
+            "owner": (PublishCalled(_NEWS, {}, b"still here", 0), TurnEnded()),
+            "shop": (ReliablePublishCalled({}, b"still here", 0), TurnEnded(), DurabilityAwaited(1)),
         }.items():
             for happened in inputs:
                 self._tell(name, happened, over)

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from tests.unit.nodes.conftest import Peer, Stage
 
 from stentor.model.access import Grant, Membership, SharedFact, TopicTerms
-from stentor.model.access_report import AccessView
 from stentor.model.errors import Refusal
 from stentor.model.ids import SubscriptionId, topic_id
 from stentor.model.messages import (
@@ -27,8 +26,10 @@ from stentor.model.messages import (
 )
 from stentor.model.request_topic import request_topic, requests_pattern
 from stentor.model.topic import matches
-from stentor.nodes.broker.access import subject_of
+from stentor.model.view import AccessView
+from stentor.nodes.broker.access.access_control import subject_of
 from stentor.policies.access import AccessRule, AccessSettings
+from stentor.policies.scope_policies import ScopePolicies
 
 QUOTES = AccessRule(principals=("alice", "bob"), topics=("quotes/#",), publish=True, subscribe=True)
 EVERYTHING = AccessRule(principals=("alice", "bob"), topics=("#",), publish=True, subscribe=True)
@@ -92,8 +93,21 @@ def publish(peer: Peer, topic: str, first: int = 1, numbers: list[int] | None = 
     return peer.say(peer.events(topic, first, numbers))
 
 
-SECRETS = ["#", "+", "orders", "$to/alice", "$to/#", "$bundle/orders", "$bundle/#", "$stentor/#", "$stentor/trace",
-           "$repositories", "$chorus/r1/1/orders", "$within/north/orders", "$anything/#"]  # fmt: skip
+SECRETS = [
+    "#",
+    "+",
+    "orders",
+    "$to/alice",
+    "$to/#",
+    "$bundle/orders",
+    "$bundle/#",
+    "$stentor/#",
+    "$stentor/trace",
+    "$repositories",
+    "$chorus/r1/1/orders",
+    "$within/north/orders",
+    "$anything/#",
+]
 
 
 @pytest.mark.parametrize("pattern", SECRETS)
@@ -106,8 +120,15 @@ def test_who_was_granted_nothing_reads_nothing_and_the_link_goes_on(pattern: str
     assert receipt.code is DENIED
     assert receipt.reason
     node, shop = stage.node(), stage.user("alice", "publisher:shop:orders")
-    for writer, topic in ((shop, "orders"), (node, "$to/alice"), (node, "$to/mallory:x"), (node, "$stentor/trace"),
-                          (node, "quotes/x"), (mallory, "$bundle/orders"), (node, "$repositories")):  # fmt: skip
+    for writer, topic in (
+        (shop, "orders"),
+        (node, "$to/alice"),
+        (node, "$to/mallory:x"),
+        (node, "$stentor/trace"),
+        (node, "quotes/x"),
+        (mallory, "$bundle/orders"),
+        (node, "$repositories"),
+    ):
         publish(writer, topic, numbers=[1])
     assert mallory.hear() == []
     assert mallory.say(Ping(7)) == [Pong(7)]
@@ -157,8 +178,9 @@ def test_who_was_granted_nothing_publishes_nothing_is_told_once_and_the_link_goe
 def test_a_refused_flow_is_not_sent_to_other_brokers_even_if_all_is(monkeypatch: pytest.MonkeyPatch) -> None:
     stage = Guarded(QUOTES)
     relay, sent = stage.broker.network.relay, []
-    monkeypatch.setattr(relay, "_selective", False)  # as with flooding
-    monkeypatch.setattr(relay, "_hops", [None])
+    flooding = ScopePolicies(("campus", ""), {"": "flooding"})
+    monkeypatch.setattr(stage.broker._forwarder.table, "_policies", flooding)
+    monkeypatch.setattr(relay._plans, "hops", [None])
     monkeypatch.setattr(relay, "_route_run", lambda *about: sent.append(about))
     publish(stage.user("mallory"), "quotes/x")
     assert sent == []
@@ -396,11 +418,13 @@ PATTERNS = ("#", "+", "a/#", "orders", "orders/+", "$stentor/#", "a/b")
 acts = st.one_of(
     st.tuples(st.just("subscribe"), st.sampled_from(PRINCIPALS), st.sampled_from(PATTERNS), st.booleans()),
     st.tuples(
-        st.just("charter"), st.sampled_from(TOPICS[:4]), st.sampled_from(PRINCIPALS),
+        st.just("charter"),
+        st.sampled_from(TOPICS[:4]),
+        st.sampled_from(PRINCIPALS),
         st.dictionaries(st.sampled_from(("x", "y")), st.sampled_from([*PRINCIPALS, "", None]), max_size=2),
     ),
     st.tuples(st.just("delete"), st.sampled_from(TOPICS[:4])),
-)  # fmt: skip
+)
 lines = st.builds(
     AccessRule,
     principals=st.sampled_from([("alice",), ("bob", "carol"), ("*",)]),

@@ -49,9 +49,9 @@ from stentor.model.messages import (
 from stentor.model.scope import ScopePath
 from stentor.model.status import NodeStatus
 from stentor.nodes.broker.broker import Broker
+from stentor.nodes.broker.deferred_work import DeferredWorkDue
+from stentor.nodes.broker.heartbeats import BrokerTick
 from stentor.nodes.broker.link_session import HelloTimeout
-from stentor.nodes.broker.link_sessions import BrokerTick
-from stentor.nodes.broker.turns import DeferredWorkDue
 from stentor.nodes.client_api import Disconnect
 from stentor.wire import frame
 from stentor.wire.block import Block
@@ -201,10 +201,14 @@ def test_events_before_hello_are_refused(stage: "Stage") -> None:
 @pytest.mark.parametrize(
     "word",
     [
-        Welcome("n", 1, "p", 1, 1, 5.0), Rejection(Refusal.BUSY, "no"), Receipt(ONE), Missed({ONE: 1}), Pong(1),
+        Welcome("n", 1, "p", 1, 1, 5.0),
+        Rejection(Refusal.BUSY, "no"),
+        Receipt(ONE),
+        Missed({ONE: 1}),
+        Pong(1),
         StatusReport(1, msgspec.Raw(b"\x01")),
     ],
-)  # fmt: skip
+)
 def test_a_brokers_own_words_have_no_place_in_a_clients_mouth(stage: "Stage", word: Message) -> None:
     assert rejected(stage.peer("me"), word).code is Refusal.PROTOCOL
 
@@ -319,9 +323,14 @@ def test_a_filter_gets_just_what_matches(stage: "Stage") -> None:
 def test_control_and_events_of_one_chunk_are_taken_in_order(stage: "Stage") -> None:
     peer = stage.peer("me")
     heard = peer.say(
-        Subscription(ONE, "t"), Topic(topic_id("t"), "t"), peer.events("t", 1), Ping(1),
-        Unsubscription(ONE), peer.events("t", 2), Ping(2),
-    )  # fmt: skip
+        Subscription(ONE, "t"),
+        Topic(topic_id("t"), "t"),
+        peer.events("t", 1),
+        Ping(1),
+        Unsubscription(ONE),
+        peer.events("t", 2),
+        Ping(2),
+    )
     assert [word for word in heard if isinstance(word, bytes)] == [peer.events("t", 1)]
     assert [word for word in heard if isinstance(word, Pong)] == [Pong(1), Pong(2)]
 
@@ -603,8 +612,12 @@ def test_events_of_others_pass_between_the_subscriptions_of_one_client(stage: "S
     stage.wait(0)
     assert stage.paused == set()
     answers = greedy.hear()
-    assert answers == [*(Receipt(SubscriptionId(number)) for number in range(len(receipts), 100)), Pong(5),
-                       Receipt(SubscriptionId(100)), Receipt(SubscriptionId(101))]  # fmt: skip
+    assert answers == [
+        *(Receipt(SubscriptionId(number)) for number in range(len(receipts), 100)),
+        Pong(5),
+        Receipt(SubscriptionId(100)),
+        Receipt(SubscriptionId(101)),
+    ]
     assert stage.broker.status(0).subscriptions == 103
     assert set(stage.timers) == {("broker", BrokerTick())}
 

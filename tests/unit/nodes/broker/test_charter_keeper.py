@@ -39,10 +39,10 @@ from stentor.model.messages import (
     Welcome,
 )
 from stentor.model.scope import ScopePath
-from stentor.nodes.broker import bundle_watch
-from stentor.nodes.broker.acquaintance import NeighboursTimeout
+from stentor.nodes.broker.access import bundle_watch
 from stentor.nodes.broker.broker import Broker
-from stentor.nodes.broker.link_sessions import BrokerTick
+from stentor.nodes.broker.heartbeats import BrokerTick
+from stentor.nodes.network.acquaintance import NeighboursTimeout
 from stentor.nodes.network.network import GatewaySettings, NetworkSettings
 from stentor.protocols.dissemination import waves
 from stentor.wire import frame

@@ -39,7 +39,7 @@ from stentor.model.scope import ScopePath
 from stentor.model.token import FabricToken
 from stentor.nodes.broker.broker import Broker
 from stentor.nodes.client import Client, Settings
-from stentor.nodes.client_api import Connect, Disconnect, Halt
+from stentor.nodes.client_api import Connect, Disconnect, Refuse
 from stentor.nodes.client_link import RedialBroker
 from stentor.nodes.network.network import GatewaySettings, NetworkSettings
 from stentor.wire import frame
@@ -457,7 +457,7 @@ def test_a_client_believes_only_a_name_that_the_certificate_there_names(
     if not believed:
         (reason,) = [each.reason for each in effects if isinstance(each, Disconnect)]
         assert "`stentor certs node campus/b1 --scope campus/b1`" in reason
-        assert not any(isinstance(each, Halt) for each in effects), "another broker may be honest"
+        assert not any(isinstance(each, Refuse) for each in effects), "another broker may be honest"
 
 
 def test_a_second_challenge_is_no_part_of_a_greeting() -> None:
@@ -472,5 +472,5 @@ def test_a_client_leaves_a_broker_whose_certificate_ended_and_tries_again() -> N
     effects = caller.machine.step(0, CertificateEnded(caller.link, "it was revoked"))
     assert Disconnect("it was revoked") in effects
     assert any(isinstance(each, StartTimer) and each.timer == RedialBroker() for each in effects)
-    assert not any(isinstance(each, Halt) for each in effects)
+    assert not any(isinstance(each, Refuse) for each in effects)
     assert any(isinstance(each, Dial) for each in caller.machine.step(0, TimerFired(RedialBroker())))

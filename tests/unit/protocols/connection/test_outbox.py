@@ -1,12 +1,16 @@
 """The outbox: control at once, events within credit, the rest bounded, and whoever loses something is told."""
 
+from collections import deque
+from collections.abc import Iterator
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stentor.machine import Buffer
-from stentor.model.ids import LinkId, SubscriptionId
-from stentor.model.messages import Heartbeat, Message, Missed, Ping
-from stentor.protocols.connection.outbox import Outbox
+from stentor.model.ids import LinkId, SubscriptionId, topic_id
+from stentor.model.messages import Heartbeat, Message, Missed, Ping, Topic
+from stentor.protocols.connection.drop_policy import DropOldest, WaitingRun
+from stentor.protocols.connection.outbox import Outbox, Unflushed
 from stentor.wire.frame import CONTROL, decode, encode
 
 LINK = LinkId(1)
@@ -241,3 +245,43 @@ def test_a_frame_posted_raw_is_control_too() -> None:
     box.post(Ping(1))
     assert box.release() == [b"STENTOR\x01", encode(Ping(1))]
     assert box.position == 8 + len(encode(Ping(1)))
+
+
+def test_an_outbox_enters_the_set_of_those_to_be_released_when_something_is_posted() -> None:
+    unflushed: Unflushed = {}
+    one, other = Outbox(LINK, 1000, unflushed), Outbox(LinkId(2), 1000, unflushed)
+    assert unflushed == {}
+    other.post(Ping(1))
+    one.define(topic_id("t"), Topic(topic_id("t"), "t"))
+    other.post(Ping(2))
+    assert list(unflushed) == [other, one], "in the order in which they got something first"
+    unflushed.clear()
+    one.define(topic_id("t"), Topic(topic_id("t"), "t"))
+    one.grant(100)
+    assert unflushed == {}
+
+
+class DropNewest:
+    """What came last goes first."""
+
+    def drop(self, waiting: deque[WaitingRun], excess: int) -> Iterator[WaitingRun]:
+        while excess > 0:
+            run = waiting.pop()
+            excess -= len(run.frames)
+            yield run
+
+
+def test_what_a_full_queue_loses_is_for_its_policy_to_decide() -> None:
+    made = pieces(10, 5)
+    kept = {}
+    for policy in (DropOldest(), DropNewest()):
+        box = Outbox(LINK, 30, drop_policy=policy)
+        for number, piece in enumerate(made):
+            offer(box, piece, number + 1, ONE)
+        assert box.release() == []
+        assert (box.queued, box.slow) == (30, True)
+        box.grant(100)
+        missed, *left = said(box.release())
+        assert missed == Missed({ONE: box.dropped})
+        kept[type(policy)] = left
+    assert kept == {DropOldest: made[2:], DropNewest: made[:3]}

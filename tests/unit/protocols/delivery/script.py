@@ -28,8 +28,8 @@ from stentor.protocols.delivery.endpoint_api import (
     Acknowledged,
     ConfirmDurable,
     DurabilityAwaited,
-    Forbid,
     MoreRequested,
+    Refuse,
     Release,
     ReleasedBatch,
 )
@@ -260,7 +260,7 @@ class Stage:
                     self._check(event)
             if self.linked:
                 self._send(effect)
-        assert not isinstance(effect, Forbid)
+        assert not isinstance(effect, Refuse)
 
     def _fire(self, life: int, timer: int) -> None:
         if life == self.life and timer == self._timer:

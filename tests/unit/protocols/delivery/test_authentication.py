@@ -30,7 +30,6 @@ from stentor.protocols.delivery.authentication import FORMER, BundleMembers, int
 from stentor.protocols.delivery.endpoint_api import (
     ConfirmDurable,
     DurabilityAwaited,
-    Entrusted,
     MoreRequested,
     Release,
     ReportSteering,
@@ -89,7 +88,7 @@ def test_a_publisher_is_not_told_by_a_stranger_that_its_event_is_stored(sender: 
     publisher.step(0, MEMBERS)
     publisher.step(0, LinkUp("alice"))
     attempt = publisher.steering.attempt
-    publisher.step(0, Entrusted({}, b"an order", 5))
+    publisher.publish({}, b"an order", 5)
     effects = publisher.step(0, TurnEnded())
     effects += publisher.step(0, DurabilityAwaited(1))
     for forged in (
@@ -174,7 +173,8 @@ def test_a_reader_is_answered_by_members_only(sender: int, name: str) -> None:
     told = reader.step(1, LetterReceived(R, [msgspec.structs.replace(stock, sender="r")]))
     assert [each.available.repository for each in told if isinstance(each, ReportAvailable)] == ["r"]
 
-    effects = reader.step(2, PagesRequested(2, "t", Position({(9, 1): Spans([(1, 1)])}), "", ["r"]))
+    wanted = Position({(9, 1): Spans([(1, 1)])})
+    effects = reader.step(2, PagesRequested(token=2, topic="t", wanted=wanted, where="", repositories=["r"]))
     (request,) = [each.events[0] for each in effects if isinstance(each, SendLetter)]
     assert isinstance(request, PageRequest)
     page = Page("t", name, request.token, bases=(0,), covered=request.wanted)

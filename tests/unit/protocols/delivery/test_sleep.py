@@ -85,7 +85,7 @@ def test_a_topic_that_wakes_steers_whom_it_steered_and_repeats_nothing_to_broker
     bundle.step("r1", Opened(TOPIC, bundle.ledgers["r1"].load(), wall=bundle.wall("r1")))
     bundle.step("r1", LinkUp("keeper"))
     assert again.gossip.ready
-    assert [each.name for each in again.admission.publishers.values()] == ["shop"]
+    assert [each.name for each in again.holders.publishers.values()] == ["shop"]
     assert not again.notices._token
     bundle.step("r1", LinkUp("keeper"))
     assert again.notices._token, "all is told on the next link"

@@ -7,7 +7,7 @@ from tests.paper.bundle import PaperBundle
 
 from stentor.model.record import Kind, RecordHeader
 from stentor.model.span import Spans
-from stentor.protocols.delivery.replication.bundle import PeerRepository
+from stentor.protocols.delivery.replication.bundle import PeerRepository, PeerState
 from stentor.protocols.delivery.repository.repository import TopicRepository
 from stentor.protocols.delivery.repository.serving.subscriber_cursor import SubscriberCursor
 from stentor.protocols.delivery.repository.storing.publisher_stream import PublisherStream
@@ -47,6 +47,10 @@ def lose_number(here: PublisherStream, number: int) -> None:
         spans.remove(number, number)
 
 
+def depart(here: PeerRepository) -> None:
+    here.state, here.cares = PeerState.DEPARTED, {"billing": {}}
+
+
 DAMAGES: dict[str, Callable[[TopicRepository], object]] = {
     "durable, and neither held nor skipped": lambda here: stream(here).durable.add(90, 90),
     "held, and still reserved": lambda here: stream(here).reserved.append((1, 1, 90)),
@@ -74,7 +78,7 @@ DAMAGES: dict[str, Callable[[TopicRepository], object]] = {
     "what no reader was shown is let go": lambda here: setattr(here.log._recent, "start", 90),
     "in a row": lambda here: setattr(here.log, "horizon", here.log.next),
     "a number that is given twice": lambda here: setattr(stream(here), "last_sequence", here.log.next),
-    "lines without entries": lambda here: here.log.lines.append(LINE),
+    "lines without entries": lambda here: here.log.unwritten.lines.append(LINE),
     "pending is not what is inflight": lambda here: setattr(reader(here), "pending", 90),
     "more is safe than was acknowledged": lambda here: setattr(reader(here), "safe", 90),
     "a line that was not looked at": lambda here: reader(here).lines.append(LINE),
@@ -87,7 +91,7 @@ DAMAGES: dict[str, Callable[[TopicRepository], object]] = {
     "who wants everything": lambda here: here.table._whole.clear(),
     "it is among the others": lambda here: here.gossip.bundle.peers.update({"r1": PeerRepository("r1")}),
     "rows and their numbers differ": lambda here: peer(here).lines.append(LINE),
-    "no member, and does not leave": lambda here: setattr(peer(here), "departed", True),
+    "no member, and cares for somebody": lambda here: depart(peer(here)),
     "heard for longer": lambda here: setattr(peer(here), "since", peer(here).heard + 1),
 }
 

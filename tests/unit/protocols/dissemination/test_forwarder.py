@@ -35,7 +35,7 @@ class Hall:
     """A forwarder with a link that publishes, and outboxes that subscribe."""
 
     def __init__(self, *topics: str, limits: Limits | None = None) -> None:
-        self.forwarder: Forwarder[Outbox] = Forwarder(limits or Limits())
+        self.forwarder: Forwarder[Outbox] = Forwarder(limits or Limits(), {})
         self.flows: FlowTable[Outbox] = FlowTable(1)
         self.interests = 0
         self.forwarder.define_schema(self.flows, SchemaDefinition(NUMBERED))
@@ -44,7 +44,7 @@ class Hall:
 
     def subscriber(self, pattern: str, *filters: str) -> tuple[Outbox, list[BrokerSubscription[Outbox]]]:
         """Someone with one subscription per filter; "" is all."""
-        outbox = Outbox(LinkId(10 + self.interests), 1 << 20)
+        outbox = Outbox(LinkId(10 + self.interests), 1 << 20, self.forwarder.unflushed)
         outbox.grant(1 << 30)
         made = []
         for text in filters or ("",):

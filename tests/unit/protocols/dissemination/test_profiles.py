@@ -1,6 +1,7 @@
 """Profile propagation at one broker: what it tells of its clients and its units, and what it makes of what it hears."""
 
 import pytest
+from tests.unit.protocols.message_ports import KeepingPort
 
 from stentor.model.context import Context
 from stentor.model.errors import FrameError
@@ -8,6 +9,7 @@ from stentor.model.filter import Filter
 from stentor.model.messages import MARKS, NEVER, Message, ProfileChange, ProfileEntry, Stamp
 from stentor.model.scope import ScopePath
 from stentor.protocols.dissemination.profiles import Profiles
+from stentor.protocols.neighbours import Neighbour, Neighbours
 
 ME, B2, LIBRARY, HALL = "north/library/b1", "north/library/b2", "north/library", "north/hall"
 INSIDE, OUTSIDE = B2, "north/hall/b1"  # the neighbours
@@ -18,20 +20,20 @@ class Desk:
 
     def __init__(self) -> None:
         self.said: list[tuple[str, Message]] = []
-        self.index: set[tuple[int, int, str, str]] = set()
-        self.profiles = Profiles(
-            Context(ScopePath.parse(ME)),
-            lambda to, message: self.said.append((to, message)),
-            lambda level: [INSIDE] if level == 0 else [INSIDE, OUTSIDE],
-            self._file,
-        )
+        self.filed: set[tuple[int, int, str, str]] = set()
+        neighbours = Neighbours()
+        for name, level, unit in ((INSIDE, 0, B2), (OUTSIDE, 1, HALL)):
+            port = KeepingPort(name, lambda to, message: self.said.append((to, message)))
+            neighbours[name] = Neighbour(name, level, unit, 1000, port)
+        self.profiles = Profiles(Context(ScopePath.parse(ME)), neighbours, self)
         self.profiles.flush()
         self.said.clear()
 
-    def _file(self, wanted: bool, level: int, member: int, pattern: str, where: Filter | None) -> None:
+    def index(self, wanted: bool, depth: int, level: int, member: int, pattern: str, where: Filter | None) -> None:
+        assert depth == 3
         entry = (level, member, pattern, str(where or ""))
-        assert (entry in self.index) is not wanted, "added once, removed once"
-        (self.index.add if wanted else self.index.remove)(entry)
+        assert (entry in self.filed) is not wanted, "added once, removed once"
+        (self.filed.add if wanted else self.filed.remove)(entry)
 
     def subscribe(self, pattern: str, where: str = "") -> None:
         self.profiles.subscribe(pattern, Filter(where) if where else None)
@@ -141,14 +143,14 @@ def test_a_change_is_applied_once_and_only_to_what_it_was_made_for() -> None:
     desk.profiles.renumber(1, {HALL: 9})
     desk.hear(HALL, NEVER, (1, HALL), ("t", ""))
     desk.hear(HALL, (1, HALL), (2, HALL), ("u", ""))
-    assert desk.index == {(1, 9, "t", ""), (1, 9, "u", "")}
+    assert desk.filed == {(1, 9, "t", ""), (1, 9, "u", "")}
     desk.said.clear()
     desk.hear(HALL, (1, HALL), (2, HALL), ("u", ""))  # again
     desk.hear(HALL, (5, HALL), (6, HALL), ("v", ""))  # something before it is missing
-    assert desk.index == {(1, 9, "t", ""), (1, 9, "u", "")}
+    assert desk.filed == {(1, 9, "t", ""), (1, 9, "u", "")}
     assert desk.said == []
     desk.hear(HALL, NEVER, (6, HALL), ("v", ""))  # all of it
-    assert desk.index == {(1, 9, "v", "")}
+    assert desk.filed == {(1, 9, "v", "")}
 
 
 def test_what_is_heard_is_handed_on_to_the_scope_but_not_back() -> None:
@@ -162,13 +164,13 @@ def test_what_is_heard_is_handed_on_to_the_scope_but_not_back() -> None:
 def test_numbers_may_come_before_or_after_wants() -> None:
     desk = Desk()
     desk.hear(HALL, NEVER, (1, HALL), ("t", "n > 1"))
-    assert desk.index == set()
+    assert desk.filed == set()
     desk.profiles.renumber(1, {HALL: 9})
-    assert desk.index == {(1, 9, "t", "n > 1")}
+    assert desk.filed == {(1, 9, "t", "n > 1")}
     desk.profiles.renumber(1, {HALL: 8})
-    assert desk.index == {(1, 8, "t", "n > 1")}
+    assert desk.filed == {(1, 8, "t", "n > 1")}
     desk.profiles.renumber(1, {})
-    assert desk.index == set()
+    assert desk.filed == set()
     desk.profiles.forget(1, HALL)
     assert desk.profiles.inventory(1) == {}
 
@@ -199,9 +201,9 @@ def test_a_long_profile_comes_in_parts_and_counts_when_it_is_whole() -> None:
     assert [(len(part.added), part.more) for part in parts] == [(1000, True), (1000, True), (500, False)]
     other.profiles.renumber(0, {B2: 2})
     for part in parts:
-        assert other.index == set()
+        assert other.filed == set()
         other.profiles.hear(INSIDE, ProfileChange(B2, part.before, part.stamp, part.added, (), 2500, part.more))
-    assert len(other.index) == 2500
+    assert len(other.filed) == 2500
 
 
 def test_a_former_life_of_ours_is_followed_not_obeyed() -> None:

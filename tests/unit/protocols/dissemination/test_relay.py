@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from tests.unit.protocols.dissemination.routing_states import states_of
 
 from stentor.model.attribute import Kind, Schema
 from stentor.model.context import Context
@@ -12,10 +13,11 @@ from stentor.model.limits import Limits
 from stentor.model.messages import SchemaDefinition, Subscription, Topic
 from stentor.model.scope import ScopePath
 from stentor.policies.channel import Channel, ContentFilter
-from stentor.policies.forwarding import FORWARDING
+from stentor.policies.scope_policies import ScopePolicies, TopicPolicy
 from stentor.protocols.connection.outbox import Outbox
 from stentor.protocols.dissemination.forwarder import Forwarder
-from stentor.protocols.dissemination.relay import NextHop, Relay
+from stentor.protocols.dissemination.mask_plans import NextHop
+from stentor.protocols.dissemination.relay import Relay
 from stentor.protocols.dissemination.routes import FlowTable
 from stentor.protocols.dissemination.subscriptions import Subscriptions
 from stentor.wire import block
@@ -39,11 +41,10 @@ class Desk:
     """A relay with two neighbours in its cluster and one in another, behind which the south is."""
 
     def __init__(self, policy: str = "content", channel: Channel | None = None) -> None:
-        limits = Limits()
-        self.forwarder: Forwarder[Outbox] = Forwarder(limits)
-        self.relay: Relay[Outbox] = Relay(
-            Context(ScopePath.parse("north/library/b1")), self.forwarder, [FORWARDING[policy]] * 3
-        )
+        limits, context = Limits(), Context(ScopePath.parse("north/library/b1"))
+        policies = ScopePolicies(context.scopes, {"": policy})
+        self.forwarder: Forwarder[Outbox] = Forwarder(limits, {}, policies)
+        self.relay: Relay[Outbox] = Relay(context, self.forwarder)
         self.boxes = {
             name: Outbox(LinkId(number), LARGE) for number, name in enumerate(("b2", "b3", "hall", "mine"), 1)
         }
@@ -52,19 +53,18 @@ class Desk:
             "b3": NextHop("north/library/b3", 0, self.boxes["b3"], None),
             "hall": NextHop("north/hall/b1", 1, self.boxes["hall"], channel),
         }
-        self.relay.reroute(
-            [1, 1, 1],
-            [1 << B2 | 1 << B3, 1 << HALL, 1 << SOUTH],
-            [
-                (self.hops["b2"], {0: 1 << B2}),
-                (self.hops["b3"], {0: 1 << B3}),
-                (self.hops["hall"], {1: 1 << HALL, 2: 1 << SOUTH}),
-            ],
-        )
+        self.context = context
+        self.reach(b2={0: 1 << B2}, b3={0: 1 << B3}, hall={1: 1 << HALL, 2: 1 << SOUTH})
         self.subscriptions = Subscriptions(self.forwarder.table, limits)
         self.flows: FlowTable[Outbox] = FlowTable(9)
         self.forwarder.define_topic(self.flows, Topic(TOPIC, "t"))
         self.forwarder.define_schema(self.flows, SchemaDefinition(SCHEMA))
+
+    def reach(self, **masks: dict[int, int]) -> None:
+        """These members are reached by these neighbours."""
+        by_name = {self.hops[hop].name: each for hop, each in masks.items()}
+        states = states_of(self.context, self.forwarder.table.interests, [1, 1, 1], by_name)
+        self.relay.adopt(states, {hop.name: hop for hop in self.hops.values()})
 
     def wants(self, level: int, member: int, where: str = "") -> None:
         self.forwarder.table.index(True, 3, level, member, "t", Filter(where) if where else None)
@@ -190,7 +190,7 @@ def test_a_mixed_parcel_is_matched_only_as_far_as_it_enters() -> None:
     desk = Desk()
     desk.wants(0, B2)
     masks = {1: np.array([1, 0], np.uint64), 2: np.array([0, 1 << SOUTH], np.uint64)}
-    desk.relay.reroute([1, 1, 1], [1 << B2, 0, 1 << SOUTH], [(desk.hops["b2"], {0: 1 << B2, 2: 1 << SOUTH})])
+    desk.reach(b2={0: 1 << B2, 2: 1 << SOUTH})
     assert desk.receive("hall", wrap(masks, [events(1, 2)], 2, 0, 5, bytes(8))) == 1
     assert desk.sent("b2") == [([{0: 1 << B2, 2: 0}, {0: 0, 2: 1 << SOUTH}], [b"1", b"2"])]
 
@@ -266,3 +266,30 @@ def test_a_large_run_leaves_in_several_parcels() -> None:
     frame = block.encode(origin, SCHEMA, [[1]], [bytes(100_000)])
     desk.publish(frame * 7)
     assert [len(bodies) for _, bodies in desk.sent("b2")] == [2, 2, 2, 1]
+
+
+def test_plans_stay_as_long_as_states_and_neighbours_are_as_before() -> None:
+    desk = Desk()
+    parcel = head(label({1: 1 << HALL}), len(events(1)), 1, 0, 5, bytes(8)) + events(1)
+    desk.receive("b2", parcel)
+    plans = desk.relay._plans
+    assert plans.by_label
+    desk.reach(b2={0: 1 << B2}, b3={0: 1 << B3}, hall={1: 1 << HALL, 2: 1 << SOUTH})
+    assert desk.relay._plans is plans, "equal states lead to the same plans"
+    desk.hops["hall"] = NextHop("north/hall/b1", 1, desk.boxes["b3"], None)  # another link to the same broker
+    desk.reach(b2={0: 1 << B2}, b3={0: 1 << B3}, hall={1: 1 << HALL, 2: 1 << SOUTH})
+    assert not desk.relay._plans.by_label
+    desk.receive("b2", parcel)
+    assert len(desk.sent("hall")) == len(desk.sent("b3")) == 1
+
+
+@pytest.mark.req("SC-02")
+def test_a_topic_has_the_policy_that_the_nearest_scope_has_for_it() -> None:
+    desk = Desk()
+    flooded = TopicPolicy(scope="", topics="t", forwarding="flooding")
+    desk.forwarder.table._policies = ScopePolicies(desk.context.scopes, topics=(flooded,))
+    desk.publish(events(1))
+    assert [masks for masks, _ in desk.sent("b2")] == [{0: 1 << B2}]
+    quiet = Desk()
+    quiet.publish(events(1))
+    assert quiet.sent("b2") == []

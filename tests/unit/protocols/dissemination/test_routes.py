@@ -226,10 +226,16 @@ def test_an_interest_that_covers_many_topics_forgets_all_routes_without_looking_
 def residue(table: Table) -> dict[str, Any]:
     """Whatever a table holds on to."""
     return {
-        "topics": table.topics, "interests": table.subscriptions, "tree": table._tree._root.branches,
-        "patterns": table._whole._tree._root.branches, "exact": table._whole._exact, "shared": table._shared,
-        "audiences": table._by_pattern, "filtered": table._audiences._exact, "destinations": table.slots._numbers,
-    }  # fmt: skip
+        "topics": table.topics,
+        "interests": table.subscriptions,
+        "tree": table._tree._root.branches,
+        "patterns": table._whole._tree._root.branches,
+        "exact": table._whole._exact,
+        "shared": table._shared,
+        "audiences": table._by_pattern,
+        "filtered": table._audiences._exact,
+        "destinations": table.slots._numbers,
+    }
 
 
 @pytest.mark.parametrize("publisher_first", [True, False])

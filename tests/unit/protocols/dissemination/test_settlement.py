@@ -4,10 +4,10 @@ from functools import partial
 from random import Random
 
 import pytest
+from tests.unit.protocols.message_ports import KeepingPort
 
 from stentor.machine import SECOND
 from stentor.model.errors import FrameError
-from stentor.model.ids import LinkId
 from stentor.model.messages import MARKS, MarkReceipt, Message, SettlementReport, SettlementRequest
 from stentor.protocols.dissemination import settlement
 from stentor.protocols.dissemination.settlement import SettlementDue
@@ -18,12 +18,16 @@ from stentor.simulation.replay_trace import ReplayTrace
 
 pytestmark = pytest.mark.req("GE-20")
 
-CLIENT, OTHER = LinkId(1), LinkId(2)
+CLIENT, OTHER = "client", "other"
 CHAIN = ("a-b", "b-c")
 RING = ("a-b", "b-c", "c-d", "d-a")
 CAMPUS = (
-    "north/l/1-north/l/2", "north/l/2-north/h/1", "north/h/1-south/l/1", "south/l/1-south/l/2", "south/l/2-north/l/1",
-)  # fmt: skip
+    "north/l/1-north/l/2",
+    "north/l/2-north/h/1",
+    "north/h/1-south/l/1",
+    "south/l/1-south/l/2",
+    "south/l/2-north/l/1",
+)
 
 
 class Lab:
@@ -33,7 +37,8 @@ class Lab:
         self.anomalies: list[Anomaly] = []
         self.world = OverlayWorld(Random(seed), ReplayTrace(), self.anomalies)
         self.world.echoes = False  # costs stay as they are
-        self.reports: list[tuple[str, LinkId, Message]] = []
+        self.reports: list[tuple[str, str, Message]] = []  # at which broker, to whom, what
+        self._ports: dict[tuple[str, str], KeepingPort] = {}
         numbers: dict[str, int] = {}
         for name in dict.fromkeys(name for link in links for name in link.split("-")):
             parts = name.split("/")
@@ -48,7 +53,14 @@ class Lab:
 
     def add(self, name: str, *numbers: int) -> None:
         self.world.start(self.world.add(name, numbers))
-        self.site(name).network.settlement.report = lambda link, report: self.reports.append((name, link, report))
+
+    def port(self, name: str, client: str) -> KeepingPort:
+        """A client's port at a broker."""
+        if (name, client) not in self._ports:
+            self._ports[name, client] = KeepingPort(
+                client, lambda client, report: self.reports.append((name, client, report))
+            )
+        return self._ports[name, client]
 
     def site(self, name: str) -> SimBroker:
         return self.world.brokers[name]
@@ -60,10 +72,10 @@ class Lab:
         wish = Interest(pattern, where, lambda *_: True)
         self.world.act(self.site(name), "wants", lambda: self.site(name).want(wish))
 
-    def ask(self, name: str, token: int = 1, link: LinkId = CLIENT, within: float = 10.0) -> None:
-        asked = SettlementRequest(token, within)
+    def ask(self, name: str, token: int = 1, client: str = CLIENT, within: float = 10.0) -> None:
+        asked, port = SettlementRequest(token, within), self.port(name, client)
         broker = self.site(name)
-        self.world.act(broker, "asks", lambda: broker.network.settlement.ask(self.world.now, link, asked))
+        self.world.act(broker, "asks", lambda: broker.network.settlement.ask(port, asked))
 
     def quiet(self) -> None:
         """Until nobody has anything to say."""
@@ -138,9 +150,8 @@ def test_after_the_time_those_are_named_who_are_silent() -> None:
     lab.quiet()
     assert lab.reports == []
     broker = lab.site("a")
-    lab.world.act(
-        broker, "timer", lambda: broker.network.timers[SettlementDue](lab.world.now + SECOND, SettlementDue())
-    )
+    lab.world.now += SECOND
+    lab.world.act(broker, "timer", lambda: broker.network.timers[SettlementDue](SettlementDue()))
     assert lab.reports == [("a", CLIENT, SettlementReport(1, 2, ("c",)))]  # nobody said that there is a d
     lab.world.stall(lab.wire("b-c"), False)
     lab.quiet()
@@ -210,15 +221,15 @@ def test_a_client_that_is_gone_is_not_answered_and_may_not_ask_without_end(monke
     monkeypatch.setattr(settlement, "_MOST_WAITING", 2)
     lab = Lab(*CHAIN)
     lab.world.stall(lab.wire("b-c"), True)
-    machine = lab.site("a").network.settlement
+    machine, client = lab.site("a").network.settlement, lab.port("a", CLIENT)
     for token in (1, 2):
         lab.ask("a", token)
     with pytest.raises(FrameError, match="wait for the network"):
-        machine.ask(0, CLIENT, SettlementRequest(3, 1.0))
+        machine.ask(client, SettlementRequest(3, 1.0))
     lab.ask("a", 4, OTHER)
-    machine.forget(CLIENT)
-    machine.ask(0, CLIENT, SettlementRequest(5, 0.0))
-    machine.forget(CLIENT)
+    machine.forget(client)
+    machine.ask(client, SettlementRequest(5, 0.0))
+    machine.forget(client)
     lab.world.stall(lab.wire("b-c"), False)
     lab.quiet()
     assert lab.reports == [("a", OTHER, SettlementReport(4, 3))]

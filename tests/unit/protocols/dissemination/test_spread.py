@@ -7,17 +7,17 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.unit.protocols.message_ports import KeepingPort
 
-from stentor.machine import Append, Effect, Report, Rewrite
+from stentor.machine import Append, Report, Rewrite, Step
 from stentor.model.access import Grant, Membership, SharedFact, TopicTerms
 from stentor.model.errors import FrameError
-from stentor.model.ids import LinkId
-from stentor.model.messages import AccessFacts, Digest, Message
+from stentor.model.messages import AccessFacts, AccessReceipt, Digest, Message
 from stentor.protocols.dissemination import access_log, waves
 from stentor.protocols.dissemination.spread import AccessSpread
+from stentor.protocols.neighbours import Neighbour, Neighbours
 from stentor.wire import frame
 
-REPOSITORY = LinkId(1)
 TERMS: SharedFact = ("topic", 1, "r1", msgspec.msgpack.encode(TopicTerms("olga")))
 MEMBER: SharedFact = ("member/r1", 1, "r1", msgspec.msgpack.encode(Membership(principal="node-1")))
 
@@ -36,43 +36,54 @@ class Site:
         self.is_slow = False  # its disk waits until it is told to write
         self.reports: list[Report] = []
         self.changed: list[str] = []
-        self.confirmed: list[tuple[LinkId, int]] = []
+        self.confirmed: list[int] = []  # tokens of what a repository told
         self.compared: list[str] = []
-        self.spread = AccessSpread(name, self._say, self._act)
-        self.spread.listener = self
+        self.repository = KeepingPort("repository", self._confirm)
+        self.step = Step()
+        self.neighbours = Neighbours()
+        self.spread = AccessSpread(name, self.neighbours, self.step, self.changed.append)
         self.spread.recall(records)
         self.spread.begin(1)
 
-    def access_changed(self, topic: str) -> None:
-        self.changed.append(topic)
+    def _confirm(self, _: str, receipt: Message) -> None:
+        assert isinstance(receipt, AccessReceipt)
+        self.confirmed.append(receipt.token)
 
-    def access_confirmed(self, link: LinkId, token: int) -> None:
-        self.confirmed.append((link, token))
+    def link_up(self, far: str) -> None:
+        self.neighbours[far] = Neighbour(far, 0, far, 1000, KeepingPort(far, self._say))
+        self.spread.link_up(far)
 
-    def access_compared(self, neighbour: str) -> None:
-        self.compared.append(neighbour)
+    def link_down(self, far: str) -> None:
+        del self.neighbours[far]
+        self.spread.link_down(far)
+
+    def hear(self, near: str, message: Message) -> None:
+        if self.spread.hear(near, message):
+            self.compared.append(near)
 
     def _say(self, to: str, message: Message) -> None:
         assert len(frame.encode(message)) < 128 << 10, "it fits into every node's frames"
         self.fleet.said[type(message).__name__] += 1
         self.fleet.under_way[self.name, to].append(message)
 
-    def _act(self, effect: Effect) -> None:
-        if isinstance(effect, Report):
-            self.reports.append(effect)
-        else:
-            assert isinstance(effect, Append | Rewrite)
-            assert self.writing is None, "one write at a time"
-            self.writing = effect
+    def _end_step(self) -> None:
+        self.spread.end_step()
+        for effect in self.step.end():
+            if isinstance(effect, Report):
+                self.reports.append(effect)
+            else:
+                assert isinstance(effect, Append | Rewrite)
+                assert self.writing is None, "one write at a time"
+                self.writing = effect
 
     def do(self, action: Callable[[], Any]) -> None:
         action()
-        self.spread.end_step()
+        self._end_step()
         if not self.is_slow:
             self.write()
 
     def tell(self, topic: str, *facts: SharedFact, token: int = 0) -> None:
-        self.do(lambda: self.spread.tell(REPOSITORY, AccessFacts(topic, facts, token)))
+        self.do(lambda: self.spread.tell(self.repository, AccessFacts(topic, facts, token)))
 
     def write(self) -> None:
         """The disk does what it was asked for, and what that leads to."""
@@ -81,7 +92,7 @@ class Site:
             kept = [] if isinstance(effect, Rewrite) else self.records
             self.records[:] = [*kept, *effect.records]
             self.spread.appended()
-            self.spread.end_step()
+            self._end_step()
 
     def fail(self) -> None:
         assert self.writing is not None
@@ -120,14 +131,14 @@ class Fleet:
         for near, far in ((one, other), (other, one)):
             self.under_way[near, far] = deque()
         for near, far in ((one, other), (other, one)):
-            self[near].do(lambda near=near, far=far: self[near].spread.link_up(far))  # type: ignore[misc]
+            self[near].do(lambda near=near, far=far: self[near].link_up(far))  # type: ignore[misc]
 
     def cut(self, one: str, other: str) -> None:
         for near, far in ((one, other), (other, one)):
             del self.under_way[near, far]
         for near, far in ((one, other), (other, one)):
             if near in self.sites:
-                self[near].do(lambda near=near, far=far: self[near].spread.link_down(far))  # type: ignore[misc]
+                self[near].do(lambda near=near, far=far: self[near].link_down(far))  # type: ignore[misc]
 
     def crash(self, name: str) -> None:
         del self.sites[name]
@@ -153,7 +164,7 @@ class Fleet:
         if isinstance(message, Digest):
             site.do(lambda: site.spread.compare(near, message.access))
         else:
-            site.do(lambda: site.spread.hear(near, message))
+            site.do(lambda: site.hear(near, message))
         return True
 
     def run(self) -> None:
@@ -173,7 +184,7 @@ class Fleet:
 
 def stored(records: list[bytes]) -> dict[str, list[SharedFact]]:
     """What somebody would know who starts with this on the disk."""
-    spread = AccessSpread("reader", lambda *_: None, lambda _: None)
+    spread = AccessSpread("reader", Neighbours(), Step(), lambda _: None)
     spread.recall(records)
     return {topic: sorted(spread.charters.facts_of(topic)) for topic in sorted(spread.charters)}
 
@@ -296,7 +307,7 @@ def test_a_receipt_is_given_when_all_disks_have_it() -> None:
         assert fleet[name].writing is not None
         fleet[name].write()
         fleet.run()
-    assert fleet["a"].confirmed == [(REPOSITORY, 7)]
+    assert fleet["a"].confirmed == [7]
     assert all(site.spread.waves == 0 for site in fleet.sites.values())
 
 
@@ -308,7 +319,7 @@ def test_a_broker_alone_gives_a_receipt_when_its_disk_has_it() -> None:
     site.tell("orders", TERMS, token=2)
     assert site.confirmed == []
     site.write()
-    assert site.confirmed == [(REPOSITORY, 1), (REPOSITORY, 2)]
+    assert site.confirmed == [1, 2]
 
 
 def test_who_tells_the_same_elsewhere_meanwhile_waits_for_all_too() -> None:
@@ -321,7 +332,7 @@ def test_who_tells_the_same_elsewhere_meanwhile_waits_for_all_too() -> None:
     assert (fleet["a"].confirmed, fleet["b"].confirmed) == ([], [])
     fleet["c"].write()
     fleet.run()
-    assert (fleet["a"].confirmed, fleet["b"].confirmed) == ([(REPOSITORY, 1)], [(REPOSITORY, 1)])
+    assert (fleet["a"].confirmed, fleet["b"].confirmed) == ([1], [1])
 
 
 def test_a_wave_that_lost_a_link_is_begun_again_and_leaves_nobody_out() -> None:
@@ -337,7 +348,7 @@ def test_a_wave_that_lost_a_link_is_begun_again_and_leaves_nobody_out() -> None:
     assert fleet["a"].confirmed == [], "z can be reached and has written nothing"
     fleet["z"].write()
     fleet.run()
-    assert fleet["a"].confirmed == [(REPOSITORY, 1)]
+    assert fleet["a"].confirmed == [1]
 
 
 def test_a_question_that_a_damaged_stream_repeats_is_answered_once_and_not_too_early() -> None:
@@ -350,7 +361,7 @@ def test_a_question_that_a_damaged_stream_repeats_is_answered_once_and_not_too_e
     assert fleet["a"].confirmed == []
     fleet["c"].write()
     fleet.run()
-    assert fleet["a"].confirmed == [(REPOSITORY, 1)]
+    assert fleet["a"].confirmed == [1]
 
 
 def test_who_cannot_be_reached_any_more_is_not_waited_for() -> None:
@@ -360,7 +371,7 @@ def test_who_cannot_be_reached_any_more_is_not_waited_for() -> None:
     fleet.run()
     fleet.crash("c")
     fleet.run()
-    assert fleet["a"].confirmed == [(REPOSITORY, 1)]
+    assert fleet["a"].confirmed == [1]
     fleet.start("c")
     fleet.connect("b", "c")
     fleet.run()
@@ -371,7 +382,7 @@ def test_a_repository_that_is_gone_leaves_nothing_behind() -> None:
     fleet = Fleet("ab")
     fleet["b"].is_slow = True
     fleet["a"].tell("orders", TERMS, token=1)
-    fleet["a"].spread.forget(REPOSITORY)
+    fleet["a"].spread.forget(fleet["a"].repository)
     fleet.run()
     fleet.cut("a", "b")
     assert fleet["a"].confirmed == []
@@ -383,14 +394,15 @@ def test_more_than_the_most_waves_are_spread_without_a_receipt(monkeypatch: pyte
     fleet = Fleet("ab")
     fleet["b"].is_slow = True
     given = [
-        fleet["a"].spread.tell(REPOSITORY, AccessFacts(f"t{number}", (TERMS,), token=number)) for number in (1, 2, 3)
+        fleet["a"].spread.tell(fleet["a"].repository, AccessFacts(f"t{number}", (TERMS,), token=number))
+        for number in (1, 2, 3)
     ]
     assert given == [True, True, False]
     fleet["a"].do(lambda: None)
     fleet.run()
     fleet["b"].write()
     fleet.run()
-    assert fleet["a"].confirmed == [(REPOSITORY, 1), (REPOSITORY, 2)]
+    assert fleet["a"].confirmed == [1, 2]
     assert fleet.is_agreed
 
 
@@ -402,7 +414,7 @@ def test_facts_too_many_for_a_frame_are_confirmed_when_all_of_them_are() -> None
     assert fleet["a"].confirmed == []
     fleet["b"].write()
     fleet.run()
-    assert fleet["a"].confirmed == [(REPOSITORY, 1)]
+    assert fleet["a"].confirmed == [1]
     assert fleet.is_agreed
 
 
@@ -432,7 +444,7 @@ def test_a_write_that_failed_is_made_good_with_the_next_one_and_the_receipt_wait
     site.do(site.spread.beat)
     assert site.confirmed == []
     site.write()
-    assert site.confirmed == [(REPOSITORY, 1), (REPOSITORY, 2)]
+    assert site.confirmed == [1, 2]
     assert sorted(stored(site.records)) == ["orders", "other"]
     assert [report.what for report in site.reports] == ["cannot write access facts", "access facts are written again"]
 

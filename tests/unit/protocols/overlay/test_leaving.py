@@ -1,23 +1,24 @@
 """A broker that leaves says so to all its neighbours, and does not take it back while its links go."""
 
+from tests.unit.protocols.message_ports import KeepingPort
+
+from stentor.machine import Step
 from stentor.model.messages import Message, Presence
 from stentor.model.scope import ScopePath
+from stentor.protocols.neighbours import Neighbours
 from stentor.protocols.overlay.gateways import Gateways
 
 
-def report(level: str, what: str, details: dict[str, str | int | float]) -> None:
-    """People are told elsewhere."""
+def gateways_of(name: str, *numbers: int) -> Gateways:
+    return Gateways(ScopePath.parse(name), numbers, "a:1", 10, Neighbours(), Step())
 
 
 def test_a_broker_with_two_links_leaves_for_both() -> None:
     said: dict[str, list[Message]] = {"b": [], "c": []}
 
-    def say(name: str, message: Message) -> None:
-        said[name].append(message)
-
-    gateways = Gateways(ScopePath.parse("a"), (0,), "a:1", 10, say, report)
+    gateways = gateways_of("a", 0)
     for name in ("b", "c"):
-        gateways.link_up(ScopePath.parse(name), 1000)
+        gateways.link_up(ScopePath.parse(name), 1000, KeepingPort(name, lambda to, message: said[to].append(message)))
     gateways.leave()
     for name in ("b", "c"):  # as a broker closes them that stops
         gateways.link_down(name)
@@ -29,9 +30,10 @@ def test_a_broker_with_two_links_leaves_for_both() -> None:
 
 def test_a_unit_goes_with_its_last_broker() -> None:
     said: list[Message] = []
-    gateways = Gateways(ScopePath.parse("x/y/a"), (0, 0, 0), "a:1", 10, lambda _, message: said.append(message), report)
-    gateways.link_up(ScopePath.parse("x/z/b"), 1000)
-    gateways.hear(0, "x/z/b", Presence("x/z", 1, "x/z/b", 1))
+    gateways = gateways_of("x/y/a", 0, 0, 0)
+    port = KeepingPort("", lambda _, message: said.append(message))
+    gateways.link_up(ScopePath.parse("x/z/b"), 1000, port)
+    gateways.hear("x/z/b", Presence("x/z", 1, "x/z/b", 1))
     gateways.leave()
     left = [each.unit for each in said if isinstance(each, Presence) and each.left]
     assert left == ["x/y"], "x holds another, and x/y/a is nobody's business outside"
@@ -39,10 +41,11 @@ def test_a_unit_goes_with_its_last_broker() -> None:
 
 def test_a_unit_stays_with_those_whom_its_broker_cannot_reach() -> None:
     said: list[Message] = []
-    gateways = Gateways(ScopePath.parse("x/a"), (0, 0), "a:1", 10, lambda _, message: said.append(message), report)
-    gateways.link_up(ScopePath.parse("x/b"), 1000)
-    gateways.hear(0, "x/b", Presence("x/b", 1, "x/b", 1))
+    gateways = gateways_of("x/a", 0, 0)
+    port = KeepingPort("", lambda _, message: said.append(message))
+    gateways.link_up(ScopePath.parse("x/b"), 1000, port)
+    gateways.hear("x/b", Presence("x/b", 1, "x/b", 1))
     gateways.link_down("x/b")
-    gateways.link_up(ScopePath.parse("z/c"), 1000)
+    gateways.link_up(ScopePath.parse("z/c"), 1000, port)
     gateways.leave()
     assert not [each for each in said if isinstance(each, Presence) and each.left and each.unit == "x"]

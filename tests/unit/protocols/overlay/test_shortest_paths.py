@@ -11,9 +11,18 @@ from stentor.protocols.overlay.shortest_paths import Cost, RoutingCache
 
 VERTEX, DEPTH = "campus/library/b1", 3
 UNITS = [
-    VERTEX, "campus/library/b2", "campus/library/b3", "campus/library/b4", "campus/hall", "campus/lab", "campus/gate",
-    "city", "port", "moon", "",
-]  # fmt: skip
+    VERTEX,
+    "campus/library/b2",
+    "campus/library/b3",
+    "campus/library/b4",
+    "campus/hall",
+    "campus/lab",
+    "campus/gate",
+    "city",
+    "port",
+    "moon",
+    "",
+]
 
 
 class Way(NamedTuple):

@@ -1,5 +1,7 @@
-"""Batch builder: events of one topic that wait to leave, as columns, so that what one turn of the loop brings is one
-batch."""
+"""Batch builder: events of one topic that wait to leave, as columns.
+
+What one turn of the event loop brings is one batch.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -44,7 +46,7 @@ class BatchBuilder:
         self._aligned = False  # whether an event of the last shape has a value for every column, in order
 
     def add(self, shape: Schema, attributes: Mapping[str, Value], body: bytes) -> bool:
-        """Take one more event; False if it does not fit and must open another draft."""
+        """Take one more event; return False if it does not fit and must open another batch."""
         count = len(self.bodies)
         content = len(body)
         if attributes and Kind.STRING in shape.kinds:
@@ -68,7 +70,7 @@ class BatchBuilder:
         return True
 
     def _new(self, shape: Schema) -> Sequence[tuple[str, Kind]] | None:
-        """The attributes that have no column yet; None if one has a column of another type."""
+        """Return the attributes that have no column yet; None if one has a column of another type."""
         pairs = list(zip(shape.names, shape.kinds, strict=True))
         if any(self._kinds.get(name, kind) is not kind for name, kind in pairs):
             return None
@@ -84,7 +86,7 @@ class BatchBuilder:
     def fill(
         self, schema: Schema, columns: Sequence[Sequence[Value | None]], bodies: Sequence[bytes], texts: int = -1
     ) -> None:
-        """Take many events into an empty draft; `texts` are the bytes of their texts, if they are known."""
+        """Take many events into an empty batch; `texts` are the bytes of their texts, if they are known."""
         self._kinds = dict(zip(schema.names, schema.kinds, strict=True))
         self._columns = [list(column) for column in columns]
         self.bodies = list(bodies)
@@ -111,7 +113,9 @@ class NumberedBatch:
     def __init__(self, topic: str, block: Block) -> None:
         self.topic = topic
         self._block = block
-        self.count, self.schema, self.time = block.count, block.schema, block.time
+        self.count = block.count
+        self.schema = block.schema
+        self.time = block.time
         self.size = len(block.frame) + _OVERHEAD
 
     def encode(self, origin: Origin) -> bytes:  # noqa: ARG002
@@ -144,7 +148,7 @@ class Shapes:
 
 
 def text_size(values: Sequence[Value | None]) -> int:
-    """Bytes that the texts among these values may take."""
+    """Return how many bytes the texts among these values may take."""
     return sum([len(value) if value.isascii() else 4 * len(value) for value in values if isinstance(value, str)])
 
 
@@ -159,7 +163,7 @@ def check_texts(size: int) -> None:
 def check_columns(
     count: int, columns: Mapping[str, Sequence[Value | None]]
 ) -> tuple[Schema, list[Sequence[Value | None]]]:
-    """The schema of many events, checked, and their columns; None is missing, a column of nothing else is left out."""
+    """Return the schema of many events, checked, and their columns, without those that hold nothing but None."""
     kinds: dict[str, Kind] = {}
     kept: list[Sequence[Value | None]] = []
     if len(columns) > MOST_ATTRIBUTES:
@@ -182,7 +186,7 @@ def check_columns(
 
 
 def _suspects(kind: Kind, values: list[Value]) -> list[Value]:
-    """The values that are wrong if any is."""
+    """Return the values that are wrong if any is."""
     if kind is Kind.INTEGER:
         return [min(values), max(values)]
     if kind is Kind.DECIMAL:
@@ -191,7 +195,7 @@ def _suspects(kind: Kind, values: list[Value]) -> list[Value]:
 
 
 def cuts(schema: Schema, columns: Sequence[Sequence[Value | None]], bodies: Sequence[bytes]) -> list[int]:
-    """Where frames that stay near the soft limit end, for many events at once; the last one is where all end."""
+    """Return where frames that stay near the soft limit end, for many events at once; the last is where all end."""
     content = list(map(len, bodies))
     for kind, column in zip(schema.kinds, columns, strict=True):
         if kind is Kind.STRING:

@@ -1,4 +1,7 @@
-"""All drafts of a publisher: events are checked when they come in, and what one turn brings of a topic is one batch."""
+"""Publish queue: what waits to leave at a publisher.
+
+Events are checked when they come in, and what one turn brings of a topic is one batch.
+"""
 
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -13,10 +16,13 @@ _SMALL = 512  # small events in a frame
 
 
 class PublishQueue:
-    """What waits to leave, in order."""
+    """Batches in the order in which they leave.
+
+    Invariants: `pending` is the sum of the sizes of `_batches`, and every batch of `_open` is among them.
+    """
 
     def __init__(self, published: int = 0) -> None:
-        self._drafts: deque[BatchBuilder | NumberedBatch] = deque()
+        self._batches: deque[BatchBuilder | NumberedBatch] = deque()
         self._open: dict[str, BatchBuilder] = {}  # the one of a topic that takes more
         self._shapes = Shapes()
         self.largest_body = 1 << 20
@@ -32,14 +38,14 @@ class PublishQueue:
         shape = self._shapes.check(attributes)
         before = builder.size if builder is not None else 0
         if builder is None or not builder.add(shape, attributes, body):
-            builder, before = self._draft(topic, time), 0
+            builder, before = self._new_batch(topic, time), 0
             builder.add(shape, attributes, body)
         self.pending += builder.size - before
         self.published += 1
 
-    def _draft(self, topic: str, time: int) -> BatchBuilder:
+    def _new_batch(self, topic: str, time: int) -> BatchBuilder:
         builder = self._open[topic] = BatchBuilder(topic, time)
-        self._drafts.append(builder)
+        self._batches.append(builder)
         return builder
 
     def offer_many(
@@ -53,7 +59,7 @@ class PublishQueue:
         schema, kept = check_columns(len(bodies), columns)
         start = 0
         for end in cuts(schema, kept, bodies):
-            builder = self._draft(topic, time)
+            builder = self._new_batch(topic, time)
             builder.fill(schema, [column[start:end] for column in kept], bodies[start:end])
             self.pending += builder.size
             start = end
@@ -64,7 +70,7 @@ class PublishQueue:
     ) -> None:
         """Take in many small events that we made ourselves, and that need no check."""
         for start in range(0, len(bodies), _SMALL):
-            builder = self._draft(topic, time)
+            builder = self._new_batch(topic, time)
             end = start + _SMALL
             builder.fill(schema, [column[start:end] for column in columns], bodies[start:end], texts=0)
             self.pending += builder.size
@@ -72,19 +78,19 @@ class PublishQueue:
 
     def forward(self, topic: str, block: Block) -> None:
         """Take events in that have their numbers already."""
-        sealed = NumberedBatch(topic, block)
+        numbered = NumberedBatch(topic, block)
         self._open.pop(topic, None)
-        self._drafts.append(sealed)
-        self.pending += sealed.size
+        self._batches.append(numbered)
+        self.pending += numbered.size
         self.published += block.count
 
     def withdraw(self, prefix: str) -> None:
-        """Events with numbers, on topics that begin so, do not leave: whoever numbered them still has them."""
+        """Keep events with numbers, on topics that begin so, from leaving: whoever numbered them still has them."""
         kept = [
-            each for each in self._drafts if not (isinstance(each, NumberedBatch) and each.topic.startswith(prefix))
+            each for each in self._batches if not (isinstance(each, NumberedBatch) and each.topic.startswith(prefix))
         ]
-        if len(kept) < len(self._drafts):
-            self._drafts = deque(kept)
+        if len(kept) < len(self._batches):
+            self._batches = deque(kept)
             self.pending = sum(each.size for each in kept)
 
     def _check_size(self, body: bytes) -> None:
@@ -96,12 +102,12 @@ class PublishQueue:
 
     @property
     def idle(self) -> bool:
-        return not self._drafts
+        return not self._batches
 
     def take(self) -> BatchBuilder | NumberedBatch:
-        """The oldest one: it leaves now, nothing more comes into it."""
-        draft = self._drafts.popleft()
-        if self._open.get(draft.topic) is draft:
-            del self._open[draft.topic]
-        self.pending -= draft.size
-        return draft
+        """Take the oldest batch away, which leaves now: nothing more comes into it."""
+        batch = self._batches.popleft()
+        if self._open.get(batch.topic) is batch:
+            del self._open[batch.topic]
+        self.pending -= batch.size
+        return batch

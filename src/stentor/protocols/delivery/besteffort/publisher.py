@@ -1,4 +1,4 @@
-"""The best-effort publisher: events wait in drafts while offline or without credit, then leave in batches, in order."""
+"""The best-effort publisher: events wait in batches while offline or without credit, then leave in order."""
 
 from typing import Protocol
 
@@ -14,7 +14,7 @@ class Port(Protocol):
     @property
     def credit(self) -> int: ...
     def define(self, number: TopicId | SchemaId, definition: Message) -> bool: ...
-    def carry(self, frame: bytes, events: int) -> None: ...
+    def carry(self, frame: bytes, events: int, /) -> None: ...
 
 
 class BestEffortPublisher(PublishQueue):
@@ -34,14 +34,14 @@ class BestEffortPublisher(PublishQueue):
         """Send what the credit of the link allows."""
         credit = port.credit
         while not self.idle and credit > 0:
-            draft = self.take()
-            topic, schema, count = topic_id(draft.topic), draft.schema, draft.count
-            port.define(topic, Topic(topic, draft.topic))
+            batch = self.take()
+            topic, schema, count = topic_id(batch.topic), batch.schema, batch.count
+            port.define(topic, Topic(topic, batch.topic))
             if schema.names:
                 port.define(schema.id, SchemaDefinition(schema))
-            first = self._next.get(draft.topic, 1)
-            self._next[draft.topic] = first + count
-            origin = Origin(topic, publisher, self._incarnation, CatenationNumber(first), draft.time)
-            frame = draft.encode(origin)
+            first = self._next.get(batch.topic, 1)
+            self._next[batch.topic] = first + count
+            origin = Origin(topic, publisher, self._incarnation, CatenationNumber(first), batch.time)
+            frame = batch.encode(origin)
             port.carry(frame, count)
             credit -= len(frame)

@@ -35,7 +35,9 @@ class CreditHold:
     __slots__ = ("holders", "life", "size")
 
     def __init__(self, size: int, holders: int, life: int) -> None:
-        self.size, self.holders, self.life = size, holders, life
+        self.size = size
+        self.holders = holders  # subscriptions that have not let go
+        self.life = life  # the number of the link on which they came
 
 
 class Delivery(NamedTuple):
@@ -43,7 +45,7 @@ class Delivery(NamedTuple):
 
     data: Buffer
     events: int
-    charge: CreditHold | None  # None if it holds none of the link's credit
+    hold: CreditHold | None  # None if it holds none of the link's credit
     size: int  # what it counts for among all that is held
 
 
@@ -52,8 +54,8 @@ class ClientSubscription:
 
     __slots__ = ("confirmed", "eager", "filter", "held", "id", "missed", "pattern", "waiting", "wants_more")
 
-    def __init__(self, subscription: SubscriptionId, pattern: str, where: Filter | None, eager: bool = False) -> None:
-        self.id = subscription
+    def __init__(self, number: SubscriptionId, pattern: str, where: Filter | None, eager: bool = False) -> None:
+        self.id = number
         self.pattern = pattern
         self.filter = where
         self.confirmed = False
@@ -72,18 +74,18 @@ class FilteredGroup:
         self.subscriptions: dict[SubscriptionId, ClientSubscription] = {}
         self._index = PairIndex()
 
-    def add(self, wish: ClientSubscription) -> None:
-        assert wish.filter is not None
-        self.subscriptions[wish.id] = wish
-        self._index.add(wish.filter, wish.id)
+    def add(self, subscription: ClientSubscription) -> None:
+        assert subscription.filter is not None
+        self.subscriptions[subscription.id] = subscription
+        self._index.add(subscription.filter, subscription.id)
 
-    def remove(self, wish: ClientSubscription) -> None:
-        del self.subscriptions[wish.id]
-        self._index.remove(wish.id)
+    def remove(self, subscription: ClientSubscription) -> None:
+        del self.subscriptions[subscription.id]
+        self._index.remove(subscription.id)
 
-    def choose(self, sheaf: BlockView) -> Iterator[tuple[ClientSubscription, NDArray[np.intp]]]:
-        """Who wants which events of a sheaf, in order."""
-        events, numbers = self._index.match_pairs(sheaf)
+    def choose(self, view: BlockView) -> Iterator[tuple[ClientSubscription, NDArray[np.intp]]]:
+        """Return who wants which events of a view, in order."""
+        events, numbers = self._index.match_pairs(view)
         if not len(events):
             return
         order = np.lexsort((events, numbers))
@@ -99,14 +101,14 @@ class LocalRoute:
     __slots__ = ("groups", "schema", "whole")
 
     def __init__(
-        self, wishes: list[ClientSubscription], groups: list[FilteredGroup], schema: Schema, *, mixed: bool
+        self, subscriptions: list[ClientSubscription], groups: list[FilteredGroup], schema: Schema, *, mixed: bool
     ) -> None:
         self.schema = schema
         # If several subscriptions share the topic, each must filter for itself; else the broker did that for it.
         self.whole = (
-            wishes
+            subscriptions
             if mixed
-            else [*wishes, *(subscription for group in groups for subscription in group.subscriptions.values())]
+            else [*subscriptions, *(subscription for group in groups for subscription in group.subscriptions.values())]
         )
         self.groups = groups if mixed else []
 
@@ -132,7 +134,7 @@ class BestEffortSubscriber:
         self._held = 0
         self._holders: dict[SubscriptionId, ClientSubscription] = {}  # those for whom something waits
         self._whole: PatternMap[ClientSubscription] = PatternMap()  # subscriptions without a filter
-        self._circles: PatternMap[FilteredGroup] = PatternMap()  # and with one
+        self._groups: PatternMap[FilteredGroup] = PatternMap()  # and with one
         self._by_pattern: dict[str, FilteredGroup] = {}
         self.narrow(window)
         self._shared: set[str] = set()  # topics that more than one subscription has shared on this link
@@ -142,47 +144,47 @@ class BestEffortSubscriber:
         self._last: dict[tuple[int, int, int], CatenationNumber] = {}
 
     def narrow(self, window: int) -> None:
-        """The broker sends no more than this ahead."""
+        """Bound what waits: the broker sends no more than this ahead."""
         self._most = window * 3 // 4
 
-    def add(self, wish: ClientSubscription) -> None:
-        self.subscriptions[wish.id] = wish
-        if wish.filter is None:
-            self._whole.add(wish.pattern, wish.id, wish)
+    def add(self, subscription: ClientSubscription) -> None:
+        self.subscriptions[subscription.id] = subscription
+        if subscription.filter is None:
+            self._whole.add(subscription.pattern, subscription.id, subscription)
         else:
-            group = self._by_pattern.get(wish.pattern)
+            group = self._by_pattern.get(subscription.pattern)
             if group is None:
-                group = self._by_pattern[wish.pattern] = FilteredGroup()
-                self._circles.add(wish.pattern, 0, group)
-            group.add(wish)
+                group = self._by_pattern[subscription.pattern] = FilteredGroup()
+                self._groups.add(subscription.pattern, 0, group)
+            group.add(subscription)
         self._forget_routes()
 
     def _forget_routes(self) -> None:
         self.routes.clear()
         self._used.clear()
 
-    def remove(self, subscription: SubscriptionId) -> None:
-        wish = self.subscriptions.pop(subscription, None)
-        if wish is not None:
-            self._file_out(wish)
+    def remove(self, number: SubscriptionId) -> None:
+        subscription = self.subscriptions.pop(number, None)
+        if subscription is not None:
+            self._file_out(subscription)
             # what was under way for it may still come, so its topics stay shared for the others
-            self._former["#" if len(self._former) >= _MOST_FORMER else wish.pattern] = None
-            for delivery in wish.waiting:
+            self._former["#" if len(self._former) >= _MOST_FORMER else subscription.pattern] = None
+            for delivery in subscription.waiting:
                 self._let_go(delivery)
-            self._held -= wish.held
-            self._holders.pop(subscription, None)
-            self.served.pop(subscription, None)
+            self._held -= subscription.held
+            self._holders.pop(number, None)
+            self.served.pop(number, None)
             self._forget_routes()
 
-    def _file_out(self, wish: ClientSubscription) -> None:
-        if wish.filter is None:
-            self._whole.remove(wish.pattern, wish.id)
+    def _file_out(self, subscription: ClientSubscription) -> None:
+        if subscription.filter is None:
+            self._whole.remove(subscription.pattern, subscription.id)
             return
-        group = self._by_pattern[wish.pattern]
-        group.remove(wish)
+        group = self._by_pattern[subscription.pattern]
+        group.remove(subscription)
         if not group.subscriptions:
-            del self._by_pattern[wish.pattern]
-            self._circles.remove(wish.pattern, 0)
+            del self._by_pattern[subscription.pattern]
+            self._groups.remove(subscription.pattern, 0)
 
     def relink(self) -> None:
         """A new link: nothing is under way on it. What numbers mean stays true for ever."""
@@ -211,7 +213,7 @@ class BestEffortSubscriber:
         name = self.topics.get(topic)
         if name is None or schema is None:
             raise FrameError(Refusal.PROTOCOL, "events of a topic or schema that was not defined before")
-        subscriptions, groups = self._whole.covering(name), self._circles.covering(name)
+        subscriptions, groups = self._whole.covering(name), self._groups.covering(name)
         if len(subscriptions) + sum(len(group.subscriptions) for group in groups) > 1:
             self._shared.add(name)
         if len(self.routes) >= _MOST_PUBLISHERS:
@@ -239,7 +241,7 @@ class BestEffortSubscriber:
                 self._deliver(subscription, frames, admitted, hold)
 
     def _admit(self, data: bytes, schema: Schema, start: int, end: int) -> list[Block]:
-        """The blocks of a run that are intact and new: each publisher's events come in order and never twice."""
+        """Return the blocks of a run that are intact and new: each publisher's events come in order and never twice."""
         admitted = []
         last = self._last
         while start < end:
@@ -263,28 +265,30 @@ class BestEffortSubscriber:
             admitted.append(block)
         return admitted
 
-    def _deliver_some(self, route: LocalRoute, sheaf: BlockView) -> None:
-        """What each subscription wants of the events; it holds a copy, and none of the link's credit for the rest."""
+    def _deliver_some(self, route: LocalRoute, view: BlockView) -> None:
+        """Deliver to each subscription a copy of what it wants, which holds none of the link's credit for the rest."""
         for group in route.groups:
-            for subscription, rows in group.choose(sheaf):
-                frames = [frame for frame, _ in sheaf.pick(rows)]
+            for subscription, rows in group.choose(view):
+                frames = [frame for frame, _ in view.pick(rows)]
                 self._deliver(subscription, frames, len(rows), None)
 
-    def _deliver(self, wish: ClientSubscription, frames: list[Buffer], events: int, charge: CreditHold | None) -> None:
+    def _deliver(
+        self, subscription: ClientSubscription, frames: list[Buffer], events: int, hold: CreditHold | None
+    ) -> None:
         data = frames[0] if len(frames) == 1 else b"".join(frames)
-        wish.waiting.append(Delivery(data, events, charge, len(data)))
-        wish.held += len(data)
+        subscription.waiting.append(Delivery(data, events, hold, len(data)))
+        subscription.held += len(data)
         self._held += len(data)
-        self._holders[wish.id] = wish
+        self._holders[subscription.id] = subscription
         if len(self.subscriptions) > 1 and self._held > self._most:
             self._relieve()
-        if wish.wants_more:
-            self.served[wish.id] = wish
+        if subscription.wants_more:
+            self.served[subscription.id] = subscription
 
     def _relieve(self) -> None:
         """Whoever holds most loses its oldest, so that the credit of the link lasts for the others."""
         while self._held > self._most:
-            fullest = max(self._holders.values(), key=lambda wish: wish.held)
+            fullest = max(self._holders.values(), key=lambda each: each.held)
             oldest = fullest.waiting.popleft()
             self._let_go(oldest)
             fullest.held -= oldest.size
@@ -292,23 +296,23 @@ class BestEffortSubscriber:
             if fullest.waiting:
                 fullest.missed += oldest.events
             else:  # one alone is that large: it is kept, but not at the others' cost
-                fullest.waiting.append(oldest._replace(charge=None, size=0))
+                fullest.waiting.append(oldest._replace(hold=None, size=0))
 
-    def serve(self, wish: ClientSubscription) -> tuple[list[Buffer], int]:
-        """Everything that waits for a subscription, and how many events were missed before it."""
-        data = [delivery.data for delivery in wish.waiting]
-        for delivery in wish.waiting:
+    def serve(self, subscription: ClientSubscription) -> tuple[list[Buffer], int]:
+        """Return everything that waits for a subscription, and how many events were missed before it."""
+        data = [delivery.data for delivery in subscription.waiting]
+        for delivery in subscription.waiting:
             self._let_go(delivery)
-        wish.waiting.clear()
-        self._holders.pop(wish.id, None)
-        self._held -= wish.held
-        wish.held = 0
-        wish.wants_more = wish.eager
-        missed, wish.missed = wish.missed, 0
+        subscription.waiting.clear()
+        self._holders.pop(subscription.id, None)
+        self._held -= subscription.held
+        subscription.held = 0
+        subscription.wants_more = subscription.eager
+        missed, subscription.missed = subscription.missed, 0
         return data, missed
 
     def _let_go(self, delivery: Delivery) -> None:
-        hold = delivery.charge
+        hold = delivery.hold
         if hold is None:
             return
         hold.holders -= 1
@@ -317,7 +321,7 @@ class BestEffortSubscriber:
 
 
 def frames(data: Buffer) -> list[Buffer]:
-    """The single frames of a delivery."""
+    """Return the single frames of a delivery."""
     cuts = []
     start = 0
     while start < len(data):

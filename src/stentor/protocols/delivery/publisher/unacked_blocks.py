@@ -12,11 +12,16 @@ class _Sent:
 
     def __init__(self, block: Block) -> None:
         self.block: Block | None = block  # None: acknowledged before others that went before it
-        self.first, self.last = int(block.catenation), int(block.last())
+        self.first = int(block.catenation)
+        self.last = int(block.last())
 
 
 class UnackedBlocks:
-    """Frames with the catenation numbers of one stream, 1, 2, 3 … or those that follow where an earlier life was."""
+    """Frames with the catenation numbers of one stream: 1, 2, 3 … or those that follow where an earlier life was.
+
+    Invariants: `upto` ≤ `last`; the numbers of `singles` are above `upto` and not beyond `last`; `size` is the sum of
+    the sizes of the frames that are kept.
+    """
 
     def __init__(self, after: int = 0) -> None:
         self._sent: OrderedQueue[_Sent] = OrderedQueue()
@@ -38,7 +43,7 @@ class UnackedBlocks:
         self.size += len(block.frame)
 
     def acknowledge(self, upto: int, singles: Iterable[Span]) -> bool:
-        """Forget what is acknowledged; whether that is news."""
+        """Forget what is acknowledged; return whether that is news."""
         known, size = self.upto, self.size
         self.upto = max(known, min(upto, self.last))
         while len(self._sent) and self._sent.front.last <= self.upto:
@@ -66,7 +71,7 @@ class UnackedBlocks:
             sent.block = None
 
     def overlapping(self, spans: Iterable[Span]) -> list[Block]:
-        """The frames, each once and in order, that hold any of these numbers and are not acknowledged."""
+        """Return the frames, each once and in order, that hold any of these numbers and are not acknowledged."""
         found: dict[int, Block] = {}
         for first, last in spans:
             for sent in self._sent.since(first):

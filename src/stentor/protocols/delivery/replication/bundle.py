@@ -1,5 +1,6 @@
 """The other repositories of a bundle, as one of them sees them: who lives, who has what, and what to ask them for."""
 
+import enum
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping
 
@@ -14,6 +15,35 @@ _FEW_ROWS = 1024  # that are not worth a look at which of them still count
 _MOST_WANTED = 64  # streams that one request names
 
 
+class PeerState(enum.Enum):
+    MEMBER = "member"
+    LEAVING = "leaving"  # a member, or one again, that said it leaves: it does not count
+    DEPARTED = "departed"  # no member any more, but it has something that we may need
+
+
+class PeerChange(enum.Enum):
+    SAID_STAYING = "said that it stays"
+    SAID_LEAVING = "said that it leaves"
+    REMOVED = "removed"  # the registry lists it no longer
+    ADDED = "added"  # the registry lists it
+
+
+TRANSITIONS = {
+    (PeerState.MEMBER, PeerChange.SAID_STAYING): PeerState.MEMBER,
+    (PeerState.MEMBER, PeerChange.SAID_LEAVING): PeerState.LEAVING,
+    (PeerState.MEMBER, PeerChange.REMOVED): PeerState.DEPARTED,
+    (PeerState.MEMBER, PeerChange.ADDED): PeerState.MEMBER,
+    (PeerState.LEAVING, PeerChange.SAID_STAYING): PeerState.MEMBER,
+    (PeerState.LEAVING, PeerChange.SAID_LEAVING): PeerState.LEAVING,
+    (PeerState.LEAVING, PeerChange.REMOVED): PeerState.DEPARTED,
+    (PeerState.LEAVING, PeerChange.ADDED): PeerState.LEAVING,  # until it says that it stays
+    (PeerState.DEPARTED, PeerChange.SAID_STAYING): PeerState.DEPARTED,  # it has not heard that it was removed
+    (PeerState.DEPARTED, PeerChange.SAID_LEAVING): PeerState.DEPARTED,
+    (PeerState.DEPARTED, PeerChange.REMOVED): PeerState.DEPARTED,
+    (PeerState.DEPARTED, PeerChange.ADDED): PeerState.LEAVING,
+}
+
+
 class PeerRepository:
     """Another repository of the bundle."""
 
@@ -23,20 +53,19 @@ class PeerRepository:
         "answered",
         "asked",
         "cares",
-        "departed",
         "facts",
         "facts_asked",
         "heard",
         "inspected",
-        "leaving",
+        "is_ready",
         "lines",
         "name",
         "number",
         "oldest",
         "passed",
-        "ready",
         "recalls",
         "since",
+        "state",
         "stuck",
         "told",
         "unit",
@@ -50,12 +79,13 @@ class PeerRepository:
         self.unit = unit  # that it serves
         self.heard = 0  # when; 0 is never
         self.since = 0  # since when it is heard without a long silence
-        self.ready = self.leaving = self.stuck = False
+        self.state = PeerState.MEMBER
+        self.is_ready = False  # it steers clients, as it last said
+        self.stuck = False  # it can write nothing
         self.version = -1  # of the topic that it has; -1 until it has said so
         self.recalls = False  # what it has forgotten can be read from a lake
         self.inspected = False  # it has read all that it has, since we leave
         self.answered = -(1 << 62)  # when it was last told all that we have
-        self.departed = False  # it is no member any more, but has something that we may need
         self.number = 0  # of the last state that we heard of it; it counts those that it tells to the bundle
         self.told = False  # it has told us all that it has, and we have heard all that it told since then
         self.whole = 0  # … when it last did
@@ -75,8 +105,19 @@ class PeerRepository:
         assert self._sequences == [line.sequence for line in self.lines], "rows and their numbers differ"
         assert self._sequences == sorted(self._sequences), "rows out of order"
         assert self.since <= self.heard, "heard for longer than it was heard"
-        assert self.leaving or not self.departed, "no member, and does not leave"
-        assert not (self.departed and self.cares), "no member, and cares for somebody"
+        assert not (self.is_departed and self.cares), "no member, and cares for somebody"
+
+    def change(self, change: PeerChange) -> None:
+        self.state = TRANSITIONS[self.state, change]
+
+    @property
+    def is_leaving(self) -> bool:
+        """Whether it does not count any more, although it may be heard."""
+        return self.state is not PeerState.MEMBER
+
+    @property
+    def is_departed(self) -> bool:
+        return self.state is PeerState.DEPARTED
 
     def hear(self, now: int, patience: int) -> None:
         """It speaks."""
@@ -133,7 +174,7 @@ class PeerRepository:
 
 
 class Bundle:
-    """All of them but ourselves. Who is departed leaves and cares for nobody; `validate` asserts that."""
+    """All of them but ourselves. Who is departed cares for nobody; `validate` asserts that."""
 
     def __init__(self, own: str, unit: str = "") -> None:
         self._own, self._unit = own, unit
@@ -148,33 +189,44 @@ class Bundle:
     def admit(self, units: Mapping[str, str]) -> list[str]:
         """These are the members now, and the units that they serve; returns who is none any more."""
         others = {name: unit for name, unit in units.items() if name != self._own}
-        gone = [name for name, peer in self.peers.items() if name not in others and not peer.departed]
+        gone = [name for name, peer in self.peers.items() if name not in others and not peer.is_departed]
         for name in gone:
             self.dismiss(name)
         for name, unit in sorted(others.items()):
             peer = self.peers.setdefault(name, PeerRepository(name))
-            peer.departed = False
+            peer.change(PeerChange.ADDED)
             if not peer.heard:
                 peer.unit = unit  # as long as it has not said so itself
         return gone
 
+    def load(self, rows: Iterable[Row]) -> None:
+        """Enter rows of the repository table that the ledger held."""
+        for row in rows:
+            peer = self.peers.get(row.repository)
+            if peer is not None:
+                peer.enter(row.line)
+
     def dismiss(self, name: str) -> PeerRepository:
         """It is heard until others have all that it has, and counts for nothing."""
         peer = self.peers.setdefault(name, PeerRepository(name))
-        peer.departed = peer.leaving = True
+        peer.change(PeerChange.REMOVED)
         peer.told = False  # what it has is told anew, if it still speaks
         peer.cares = {}
         return peer
 
+    def forget(self, peer: PeerRepository) -> None:
+        """Hear one no more that has left and handed over all that it had."""
+        del self.peers[peer.name]
+
     @property
     def same_unit_peers(self) -> list[str]:
         """Those that serve the same unit: copies are counted among these."""
-        return [peer.name for peer in self.peers.values() if peer.unit == self._unit and not peer.departed]
+        return [peer.name for peer in self.peers.values() if peer.unit == self._unit and not peer.is_departed]
 
     def living(self, now: int, patience: int) -> list[PeerRepository]:
         """Those heard lately; one that leaves does not count."""
         since = now - patience
-        return [peer for peer in self.peers.values() if peer.heard > since and not peer.leaving]
+        return [peer for peer in self.peers.values() if peer.heard > since and not peer.is_leaving]
 
     def take_rows(self, peer: PeerRepository, gossip: GossipAck, streams: Streams) -> list[Row]:
         """What another one has stored, as new rows of the repository table; lives that are over need none."""
@@ -185,10 +237,12 @@ class Bundle:
 
     def take_state(self, peer: PeerRepository, state: GossipState, streams: Mapping[StreamId, PublisherStream]) -> None:
         """What another one has: this is all of it, for each stream that it names."""
-        peer.ready, peer.leaving, peer.facts = state.ready, state.leaving or peer.departed, state.facts
-        peer.unit, peer.stuck, peer.inspected = state.unit, state.stuck, self._own in state.inspected
+        peer.change(PeerChange.SAID_LEAVING if state.leaving else PeerChange.SAID_STAYING)
+        peer.is_ready = state.ready
+        peer.facts, peer.unit = state.facts, state.unit
+        peer.stuck, peer.recalls = state.stuck, state.recalls
+        peer.inspected = self._own in state.inspected
         damaged = {(held.publisher, held.incarnation): Spans(held.spans) for held in state.damaged}
-        peer.recalls = state.recalls
         for held in state.held:
             stream = streams[held.publisher, held.incarnation]
             stream.damages.pop(peer.name, None)
@@ -208,7 +262,7 @@ class Bundle:
             named = {
                 (held.publisher, held.incarnation): Spans(((1, held.floor), *held.spans)).upto() for held in state.held
             }
-            if not peer.departed:
+            if not peer.is_departed:
                 peer.cares.update(dict.fromkeys(state.cares, named))
             for key, stream in streams.items():
                 if key not in named:

@@ -1,37 +1,22 @@
 """This repository's own place in the bundle: how it introduces itself to the others, and how it leaves."""
 
-from stentor.machine import Report
 from stentor.model.control import GossipLeave
 from stentor.protocols.delivery.replication.gossip import Gossip
 from stentor.protocols.delivery.replication.sync_replication import SyncReplication
-from stentor.protocols.delivery.repository.registry import Registry
-from stentor.protocols.delivery.repository.service import Change
-from stentor.protocols.delivery.repository.serving.admission import Admission
-from stentor.protocols.delivery.repository.serving.dissemination_table import DisseminationTable
-from stentor.protocols.delivery.repository.serving.subscriber_feeds import SubscriberFeeds
-from stentor.protocols.delivery.repository.storing.event_log import EventLog
+from stentor.protocols.delivery.repository.service import ServiceChange
+from stentor.protocols.delivery.repository.serving.name_holders import NameHolders
 from stentor.protocols.delivery.repository.storing.publisher_stream import PublisherStream
-from stentor.protocols.delivery.settings import RepositorySettings
+from stentor.protocols.delivery.repository.topic_state import TopicState
 
 
 class OwnMembership:
     """One repository as a member of one bundle."""
 
-    def __init__(
-        self,
-        topic: str,
-        settings: RepositorySettings,
-        store: EventLog,
-        registry: Registry,
-        table: DisseminationTable,
-        feeds: SubscriberFeeds,
-        gossip: Gossip,
-        admission: Admission,
-        syncs: SyncReplication,
-    ) -> None:
-        self._topic, self._settings = topic, settings
-        self._log, self._registry, self._table = store, registry, table
-        self._feeds, self._gossip, self._admission, self._syncs = feeds, gossip, admission, syncs
+    def __init__(self, state: TopicState, gossip: Gossip, holders: NameHolders, syncs: SyncReplication) -> None:
+        self._state, self._settings = state, state.settings
+        self._log, self._registry = state.log, state.registry
+        self._gossip, self._holders = gossip, holders
+        self._syncs = syncs
         self._mismatch = ""  # the principal in the registry that is not ours, if that was reported
 
     # ---- introducing itself
@@ -46,15 +31,15 @@ class OwnMembership:
             if not known:
                 self._report_grants()
             if registry.units[name] != self._settings.unit or not known:
-                self._admission.remember(registry.set_member(name, self._settings.unit, known or principal))
+                self._state.register(registry.set_member(name, self._settings.unit, known or principal))
         elif registry.was_member(name) and not known:
-            self._admission.remember(registry.note_former(name, principal))
+            self._state.register(registry.note_former(name, principal))
         if known and known != principal and known != self._mismatch:
             self._mismatch = known
-            self._report(
+            self._state.report(
                 "warning",
                 f"nobody believes this repository, which is {principal} and is registered as {known}: the owner of the "
-                f"topic can change that with `stentor topic bundle {self._topic} add {name}`",
+                f"topic can change that with `stentor topic bundle {self._state.topic} add {name}`",
             )
 
     def _report_grants(self) -> None:
@@ -62,12 +47,9 @@ class OwnMembership:
         for role in ("publisher", "subscriber"):
             names = [name for name, grant in self._registry.grants(role).items() if not grant.holder]
             if names:
-                self._report(
+                self._state.report(
                     "warning", f"anyone may use these names of {role}s: grant them anew", names=", ".join(names)
                 )
-
-    def _report(self, level: str, what: str, **details: str) -> None:
-        self._feeds.effects.append(Report(level, what, {"topic": self._topic, **details}))
 
     # ---- leaving
 
@@ -75,42 +57,44 @@ class OwnMembership:
         """End our topic if it is the one that was deleted at this version, as our broker says; return whether it is."""
         is_news = self._registry.created and self._registry.is_ended(ended)
         if is_news:
-            self._report("warning", "this topic was deleted while we were away: its events are discarded")
-            self._admission.remember(self._registry.end(ended))
+            self._state.report("warning", "this topic was deleted while we were away: its events are discarded")
+            self._state.register(self._registry.end(ended))
         return is_news
 
-    def obey(self, now: int) -> None:
+    def obey(self) -> None:
         """If we are no member any more, clients go elsewhere and we are silent to them, until we are one again."""
-        gossip, is_member = self._gossip, self._registry.is_member(self._settings.name)
-        if not self._registry.created or is_member is not gossip.leaving:
+        is_member = self._registry.is_member(self._settings.name)
+        if not self._registry.created or is_member is not self._state.service.is_leaving:
             return
         if not is_member:
-            gossip.service.change(Change.REMOVED)
-            self._admission.dismiss()
+            self._state.service.change(ServiceChange.REMOVED)
+            self._holders.send_all_away()
             return
-        gossip.service.change(Change.ADDED_AGAIN)
-        for peer in gossip.bundle.peers.values():
+        self._state.service.change(ServiceChange.ADDED_AGAIN)
+        for peer in self._state.bundle.peers.values():
             peer.inspected = False  # should we leave once more, all is to be read once more
-        gossip.tell_all(now)  # others forgot what we have
-        self._report("info", "repository returns to the bundle", repository=self._settings.name)
+        self._gossip.tell_all()  # others forgot what we have
+        self._state.report("info", "repository returns to the bundle", repository=self._settings.name)
 
-    def leave(self, now: int) -> bool:
-        """Leave once others have all that we have and know, and whoever waits for an answer has it; whether we have."""
-        heard = self._gossip.bundle.living(now, self._settings.void_after)
+    def leave(self) -> bool:
+        """Leave once others have all that we have and know, and whoever waits for an answer has it; return whether we
+        have left.
+        """
+        heard = self._state.bundle.living(self._state.step.now, self._settings.void_after)
         copies = min(self._registry.terms.copies, sum(not peer.unit for peer in heard))
         others = [peer for peer in heard if not peer.unit and peer.inspected]
         names = [peer.name for peer in others]
         streams = self._log.streams
         open_ones = (stream for stream in streams.values() if not streams.is_over(stream.id))
         if (
-            self._gossip.sharing
+            self._gossip.sharing.is_awaited
             or not others
             or any(not self._is_elsewhere(stream, names, copies) for stream in open_ones)
-            or not self._syncs.hand_over(now, others, copies)
+            or not self._syncs.hand_over(others, copies)
         ):
             return False
-        self._gossip.say(GossipLeave(self._topic, self._settings.name))
-        self._report("info", "repository left the bundle", repository=self._settings.name)
+        self._state.say(GossipLeave(self._state.topic, self._settings.name))
+        self._state.report("info", "repository left the bundle", repository=self._settings.name)
         return True
 
     def _is_elsewhere(self, stream: PublisherStream, others: list[str], copies: int) -> bool:
@@ -120,5 +104,5 @@ class OwnMembership:
         if any(sum(spans.covers(first, last) for spans in theirs.values()) < copies for first, last in mine):
             return False
         floor = min((stream.peer_floors.get(name, 0) for name in theirs), default=0)
-        served = [each for each in self._table.destinations.values() if each.served]
+        served = [each for each in self._state.table.destinations.values() if each.served]
         return not self._settings.unit or not any(each.lacks(stream, floor) for each in served)

@@ -7,11 +7,11 @@ from stentor.model.communication import inbox_of, repository_name
 from stentor.model.control import GossipAck, GossipRequest, GossipVoid, Retransmission, StreamRanges
 from stentor.model.record import Kind, Record
 from stentor.model.span import Spans
+from stentor.protocols.delivery.repository.ledger_reads import AnswerPeer
 from stentor.protocols.delivery.repository.serving.dissemination_table import run_of
-from stentor.protocols.delivery.repository.serving.subscriber_feeds import LETTER, SubscriberFeeds
-from stentor.protocols.delivery.repository.storing.event_log import EventLog
+from stentor.protocols.delivery.repository.serving.subscriber_feeds import LETTER
 from stentor.protocols.delivery.repository.storing.publisher_stream import PublisherStream
-from stentor.protocols.delivery.transport import SendLetter
+from stentor.protocols.delivery.repository.topic_state import TopicState
 
 ANSWER = 8 * LETTER  # bytes of events that are sent before the other one asks for more
 
@@ -19,9 +19,9 @@ ANSWER = 8 * LETTER  # bytes of events that are sent before the other one asks f
 class RepairResponder:
     """Of one repository, for one topic. Only what is durable here is sent: it may be on its way out of its unit."""
 
-    def __init__(self, topic: str, name: str, store: EventLog, feeds: SubscriberFeeds) -> None:
-        self._topic, self._name = topic, name
-        self._log, self._feeds = store, feeds
+    def __init__(self, state: TopicState) -> None:
+        self._state, self._log = state, state.log
+        self._topic, self._name = state.topic, state.settings.name
 
     def answer(self, peer: str, request: GossipRequest) -> None:
         """Send what is asked for, as much as fits; the other one asks for the rest."""
@@ -47,25 +47,19 @@ class RepairResponder:
             if room <= 0:
                 break
         if voids:
-            void = GossipVoid(self._topic, self._name, tuple(voids))
-            self._feeds.effects.append(SendLetter(inbox_of(repository_name(peer)), (void,)))
+            self._state.say(GossipVoid(self._topic, self._name, tuple(voids)), peer)
         self._send(peer, records)
 
     def _read(self, peer: str, sequence: int, request: GossipRequest) -> None:
         wanted = {(each.publisher, each.incarnation): Spans(each.spans) for each in request.wanted}
+        self._state.reads.scan(AnswerPeer(peer, wanted), sequence, ANSWER)
 
-        def found(now: int, scanned: Scanned) -> None:  # noqa: ARG001
-            lines = [record.line for record in scanned.records]
-            self._send(
-                peer,
-                [
-                    record
-                    for record, line in zip(scanned.records, lines, strict=True)
-                    if line.stream in wanted and wanted[line.stream].within(line.first, line.last)
-                ],
-            )
-
-        self._feeds.scan(found, sequence, ANSWER)
+    def on_scanned(self, answer: AnswerPeer, scanned: Scanned) -> None:
+        """Send another repository what it asked for, of the records that were read."""
+        nothing = Spans()
+        found = ((record, record.line) for record in scanned.records)
+        within = [each for each, line in found if answer.wanted.get(line.stream, nothing).within(line.first, line.last)]
+        self._send(answer.peer, within)
 
     def _send(self, peer: str, records: list[Record]) -> None:
         letters: list[list[Record]] = []
@@ -81,9 +75,8 @@ class RepairResponder:
         for left, letter in zip(reversed(range(len(letters))), letters, strict=True):
             stored = tuple(record.stored for record in letter)
             again = Retransmission(self._topic, self._name, more=left > 0, stored=stored)
-            self._feeds.effects.append(
-                SendLetter(to, (self._numbers(letter), again), [self._log.block(record) for record in letter])
-            )
+            blocks = [self._log.block(record) for record in letter]
+            self._state.send(to, self._numbers(letter), again, blocks=blocks)
 
     def _numbers(self, records: list[Record]) -> GossipAck:
         """Our numbers of these: an epoch that a client has from us means the same to who serves it next."""

@@ -6,20 +6,20 @@ that begins to steer asks the others first: they may know more of the subscriber
 """
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from stentor.machine import MILLISECOND
-from stentor.model.control import GossipSync, HandedOut
+from stentor.model.control import GossipSync, HandedOut, Recovery
 from stentor.model.record import StreamId
 from stentor.model.span import Spans
 from stentor.protocols.delivery.replication.bundle import PeerRepository
-from stentor.protocols.delivery.replication.gossip import Gossip
-from stentor.protocols.delivery.repository.serving.dissemination_table import DisseminationTable
+from stentor.protocols.delivery.replication.membership import MembershipView
+from stentor.protocols.delivery.repository.serving.steering_answers import SteeringAnswers
 from stentor.protocols.delivery.repository.serving.subscriber_cursor import SubscriberCursor
 from stentor.protocols.delivery.repository.serving.subscriber_feeds import SubscriberFeeds
 from stentor.protocols.delivery.repository.storing.commit_queue import CommitQueue, Noted
-from stentor.protocols.delivery.settings import RepositorySettings
+from stentor.protocols.delivery.repository.topic_state import TopicState
 
 _AGAIN = 250 * MILLISECOND  # before others are asked again
 
@@ -27,15 +27,15 @@ _AGAIN = 250 * MILLISECOND  # before others are asked again
 class _PendingSync(NamedTuple):
     """A sync that is durable here: others must have this too."""
 
-    reader: SubscriberCursor
+    cursor: SubscriberCursor
     noted: Noted
     at: int  # when it was made
 
 
 class _PendingCursor(NamedTuple):
-    """Somebody who is to be steered."""
+    """A subscriber that is to be steered, as it asked."""
 
-    then: Callable[[], None]
+    event: Recovery
     answers: set[str]  # the repositories that have told what they know of it
 
 
@@ -44,15 +44,16 @@ class SyncReplication:
 
     def __init__(
         self,
-        topic: str,
-        settings: RepositorySettings,
-        table: DisseminationTable,
+        state: TopicState,
         feeds: SubscriberFeeds,
-        gossip: Gossip,
+        membership: MembershipView,
         commits: CommitQueue,
+        answers: SteeringAnswers,
     ) -> None:
-        self._topic, self._settings = topic, settings
-        self._table, self._feeds, self._gossip, self._commits = table, feeds, gossip, commits
+        self._state, self._step = state, state.step
+        self._table, self._bundle = state.table, state.bundle
+        self._feeds, self._membership = feeds, membership
+        self._commits, self._answers = commits, answers
         self._known: dict[str, dict[str, dict[StreamId, Spans]]] = {}  # by subscriber and repository
         self._handed: dict[str, dict[str, HandedOut]] = {}  # by subscriber and repository
         self._pending_syncs: dict[str, deque[_PendingSync]] = {}
@@ -60,38 +61,36 @@ class SyncReplication:
         self._stirred: dict[str, None] = {}  # of whom somebody knows more than before
         self._copies = 0
         self._asked = 0  # when others were last asked
-        gossip.handlers[GossipSync] = self._hear
-        gossip.differ = self._tell_all
 
     # ---- what is durable here
 
-    def consult(self, cursor: SubscriberCursor, then: Callable[[], None]) -> None:
-        """Somebody is to be steered, once others have told what they know of it."""
-        self._pending_cursors[cursor] = _PendingCursor(then, set())
+    def consult(self, cursor: SubscriberCursor, event: Recovery) -> None:
+        """Steer a subscriber as it asked, once others have told what they know of it."""
+        self._pending_cursors[cursor] = _PendingCursor(event, set())
         cursor.progress.renew()
-        self._feeds.progress_changed[cursor.progress.name] = None
+        self._table.note_progress(cursor.progress.name)
 
-    def committed(self, now: int, noted: Mapping[str, Noted]) -> None:
-        """This is written down: tell it to those who must know."""
-        guests: dict[str, Noted] = {}
+    def committed(self, noted: Mapping[str, Noted]) -> None:
+        """Tell what is written down to those who must know."""
+        pending: dict[str, Noted] = {}
         others: dict[tuple[str | None, bool], dict[str, Noted]] = {}
-        peers, mates = self._gossip.bundle.peers, self._gossip.bundle.same_unit_peers
+        peers, mates = self._bundle.peers, self._bundle.same_unit_peers
         for name, note in noted.items():
             cursor = self._feeds.cursors.get(name)
             progress = self._table.destinations.get(name)
             if cursor is not None:
-                self._pending_syncs.setdefault(name, deque()).append(_PendingSync(cursor, note, now))
+                self._pending_syncs.setdefault(name, deque()).append(_PendingSync(cursor, note, self._step.now))
                 self._stirred[name] = None
                 if cursor in self._pending_cursors:
-                    guests[name] = note
+                    pending[name] = note
                 else:
                     others.setdefault((None, note.whole), {})[name] = note
             elif progress is not None and progress.steerer in (peers if note.whole else mates):
                 others.setdefault((progress.steerer, note.whole), {})[name] = note
-        if guests:
-            self._gossip.say(self._tell(guests, asking=True))
+        if pending:
+            self._state.say(self._tell(pending, asking=True))
         for (repository, whole), notes in others.items():
-            self._gossip.say(self._tell(notes, whole=whole), repository)
+            self._state.say(self._tell(notes, whole=whole), repository)
 
     def abandon(self, stream: StreamId) -> None:
         """There will be nothing more of a stream: what others have of it does not matter."""
@@ -108,14 +107,14 @@ class SyncReplication:
         syncs = {name: note.done for name, note in notes.items()}
         handed = {name: note.handed for name, note in notes.items() if note.handed.life}
         registrations = {name: note.registration for name, note in notes.items() if note.registration}
-        return GossipSync(self._topic, self._settings.name, syncs, asking, whole, handed, registrations)
+        return GossipSync(self._state.topic, self._state.settings.name, syncs, asking, whole, handed, registrations)
 
-    def _tell_all(self, peer: PeerRepository) -> None:
-        """Another one knows something else of subscribers: tell it what is written down."""
-        unwritten = self._commits.unwritten()
+    def tell_all(self, peer: PeerRepository) -> None:
+        """Tell another repository, which knows something else of subscribers, what is written down here."""
+        unwritten = self._commits.unwritten_subscribers()
         notes = {name: note for name, note in self._notes().items() if name not in unwritten}
         if notes:
-            self._gossip.say(self._tell(notes, whole=True), peer)
+            self._state.say(self._tell(notes, whole=True), peer)
 
     def _notes(self) -> dict[str, Noted]:
         """Return all that we know of each subscriber, written down or not."""
@@ -124,7 +123,7 @@ class SyncReplication:
             for name, each in self._table.destinations.items()
         }
 
-    def hand_over(self, now: int, peers: Sequence[PeerRepository], copies: int) -> bool:
+    def hand_over(self, peers: Sequence[PeerRepository], copies: int) -> bool:
         """Return whether so many of these have written down all that we know of subscribers; tell those who have not.
         Whoever steers one next must know what it has acknowledged, and what its lives were handed.
         """
@@ -132,15 +131,16 @@ class SyncReplication:
         lacking = [peer for peer in peers if not all(self._has(peer.name, name, note) for name, note in notes)]
         if len(peers) - len(lacking) >= copies:
             return True
-        if now - self._asked >= _AGAIN:
-            self._asked = now
+        if self._step.now - self._asked >= _AGAIN:
+            self._asked = self._step.now
             for peer in lacking:
-                self._tell_all(peer)
+                self.tell_all(peer)
         return False
 
     # ---- what others have
 
-    def _hear(self, now: int, peer: PeerRepository, gossip: GossipSync) -> None:  # noqa: ARG002
+    def on_sync(self, peer: PeerRepository, gossip: GossipSync) -> None:
+        """Note what another repository has written down of subscribers."""
         for name, told in gossip.syncs.items():
             progress = self._table.destinations.get(name)
             if progress is None or gossip.registrations.get(name, 0) != progress.registration:
@@ -159,14 +159,14 @@ class SyncReplication:
                 self._pending_cursors[cursor].answers.add(peer.name)
             learnt = progress.learn(handed)
             if progress.advance(done) or learnt:
-                self._feeds.progress_changed[name] = None
+                self._table.note_progress(name)
             if gossip.asking:
                 if cursor is None:
                     progress.steerer = peer.name
                 else:
                     cursor.was_elsewhere = True  # it is steered there, and we have not heard that it moved
                 progress.renew()
-                self._feeds.progress_changed[name] = None
+                self._table.note_progress(name)
 
     def _has(self, peer: str, name: str, noted: Noted) -> bool:
         known = self._known.get(name, {}).get(peer, {})
@@ -180,7 +180,7 @@ class SyncReplication:
 
     # ---- what follows
 
-    def confirm_replicated(self, now: int, copies: int) -> None:
+    def confirm_replicated(self, copies: int) -> None:
         """Tell what as many repositories have as must."""
         if not self._stirred and copies == self._copies:
             return
@@ -188,24 +188,24 @@ class SyncReplication:
         self._stirred, self._copies = {}, copies
         for name in names:
             claims = self._pending_syncs.get(name)
-            while claims and self._is_agreed(now, claims[0], copies):
+            while claims and self._is_agreed(claims[0], copies):
                 self._agree(claims.popleft())
             if not claims:
                 self._pending_syncs.pop(name, None)
 
-    def _is_agreed(self, now: int, claim: _PendingSync, copies: int) -> bool:
-        name = claim.reader.progress.name
-        if self._feeds.cursors.get(name) is not claim.reader:
+    def _is_agreed(self, claim: _PendingSync, copies: int) -> bool:
+        name = claim.cursor.progress.name
+        if self._feeds.cursors.get(name) is not claim.cursor:
             return True  # nobody waits for it
-        having = [peer for peer in self._gossip.bundle.same_unit_peers if self._has(peer, name, claim.noted)]
-        if claim.reader in self._pending_cursors:
-            living = [peer.name for peer in self._gossip.living(now)]
-            return len(having) >= copies - 1 and self._pending_cursors[claim.reader].answers.issuperset(living)
+        having = [peer for peer in self._bundle.same_unit_peers if self._has(peer, name, claim.noted)]
+        if claim.cursor in self._pending_cursors:
+            living = [peer.name for peer in self._membership.living]
+            return len(having) >= copies - 1 and self._pending_cursors[claim.cursor].answers.issuperset(living)
         return len(having) >= copies - 1
 
     def _agree(self, claim: _PendingSync) -> None:
-        cursor = claim.reader
-        guest = self._pending_cursors.pop(cursor, None)
+        cursor = claim.cursor
+        pending = self._pending_cursors.pop(cursor, None)
         if self._feeds.cursors.get(cursor.progress.name) is not cursor:
             return
         cursor.safe = max(cursor.safe, claim.noted.sync)
@@ -213,27 +213,28 @@ class SyncReplication:
         if handed.life == cursor.incarnation and handed.ended:
             self._feeds.part(cursor.progress.name, cursor.inbox, cursor.attempt)
             return
-        if guest is not None:
-            if cursor.doubt is None and guest.answers >= self._gossip.bundle.peers.keys():
+        if pending is not None:
+            if cursor.doubt is None and pending.answers >= self._bundle.peers.keys():
                 self._feeds.judge(cursor, cursor.given_before())
-            guest.then()
-        elif cursor.active:
+            self._answers.begin(cursor, pending.event)
+        elif cursor.is_active:
             self._feeds.tell_sync(cursor)
         if handed.life == cursor.incarnation:
             self._feeds.ask_known(cursor)
 
-    def tick(self, now: int) -> bool:
-        """Ask again for what others have; whether anybody waits for it."""
-        for cursor, guest in list(self._pending_cursors.items()):
+    def tick(self) -> bool:
+        """Ask again for what others have; return whether anybody waits for it."""
+        now = self._step.now
+        for cursor, pending in list(self._pending_cursors.items()):
             if self._feeds.cursors.get(cursor.progress.name) is not cursor:
                 del self._pending_cursors[cursor]
-            elif now - cursor.began >= self._settings.suspicion and not self._commits.failure:
+            elif now - cursor.began >= self._state.settings.suspicion and not self._commits.failure:
                 # it may begin; what it has acknowledged is told when others have it too
                 del self._pending_cursors[cursor]
-                guest.then()
+                self._answers.begin(cursor, pending.event)
         self._stirred |= dict.fromkeys(self._pending_syncs)
         overdue = {name: claims[0] for name, claims in self._pending_syncs.items() if now - claims[0].at >= _AGAIN}
         if overdue and now - self._asked >= _AGAIN:
             self._asked = now
-            self._gossip.say(self._tell({name: claim.noted for name, claim in overdue.items()}, asking=True))
+            self._state.say(self._tell({name: claim.noted for name, claim in overdue.items()}, asking=True))
         return bool(self._pending_syncs or self._pending_cursors)

@@ -13,9 +13,8 @@ from stentor.machine import SECOND
 from stentor.model.access import SharedFact
 from stentor.model.control import RegistrationReceipt
 from stentor.model.facts import portions
-from stentor.protocols.delivery.repository.registry import Registry
-from stentor.protocols.delivery.repository.serving.subscriber_feeds import SubscriberFeeds
-from stentor.protocols.delivery.transport import SendLetter, ShareAccess
+from stentor.protocols.delivery.repository.topic_state import TopicState
+from stentor.protocols.delivery.transport import ShareAccess
 
 CONFIRMED_WITHIN = 10 * SECOND  # an owner at a terminal waits for this; a broker that is away may be so for hours
 _UNCONFIRMED = "it is registered, but not all brokers have confirmed it yet: those learn it when they are back"
@@ -27,33 +26,30 @@ class _Answer(msgspec.Struct):
     to: str
     receipt: RegistrationReceipt
     token: int  # Every notice up to this one must be confirmed.
-    due: int = 0  # when it is given nevertheless; 0 until somebody looked at a clock
+    due: int = 0  # when it is given nevertheless; 0 until the first tick
 
 
 class AccessNotices:
     """The notices of one repository about one topic."""
 
-    def __init__(self, topic: str, registry: Registry, feeds: SubscriberFeeds) -> None:
-        self._topic, self._registry, self._feeds = topic, registry, feeds
+    def __init__(self, state: TopicState) -> None:
+        self._state, self._step = state, state.step
         self._token = 0
-        # Tokens of notices that are not confirmed, and when each is given up; 0 until somebody looked at a clock.
+        # Tokens of notices that are not confirmed, and when each is given up; 0 until the first tick.
         # Invariant: no key is greater than `_token`.
         self._pending: dict[int, int] = {}
         self._answers: list[_Answer] = []
 
-    def tell_all(self, facts: tuple[SharedFact, ...]) -> None:
-        """Tell all that is durable, on a new link: what was told on an earlier one may be lost."""
-        self._pending.clear()
-        self.tell(facts)
-        for answer in self._answers:
-            answer.token = self._token
-
-    def tell(self, facts: tuple[SharedFact, ...]) -> None:
-        """Tell what is durable now."""
+    def tell(self, facts: tuple[SharedFact, ...], *, anew: bool = False) -> None:
+        """Tell what is durable. On a new link all of it is told `anew`: what was told on an earlier one may be lost."""
+        if anew:
+            self._pending.clear()
         for portion in portions(facts):
             self._token += 1
             self._pending[self._token] = 0
-            self._feeds.effects.append(ShareAccess(self._topic, portion, self._token))
+            self._step.emit(ShareAccess(self._state.topic, portion, self._token))
+        for answer in self._answers if anew else ():
+            answer.token = self._token
 
     def confirm(self, token: int) -> None:
         """All brokers that can be reached have written down what this notice told."""
@@ -69,17 +65,18 @@ class AccessNotices:
         oldest = min(self._pending, default=self._token + 1)
         for answer in [each for each in answers if each.token < oldest]:
             self._answers.remove(answer)
-            self._feeds.effects.append(SendLetter(answer.to, (answer.receipt,)))
+            self._state.send(answer.to, answer.receipt)
 
-    def tick(self, now: int) -> None:
+    def tick(self) -> None:
         """Give up waiting for what has taken too long."""
+        now = self._step.now
         given_up = [token for token, due in self._pending.items() if 0 < due <= now]
         for answer in self._answers.copy():
             answer.due = answer.due or now + CONFIRMED_WITHIN
             if answer.due <= now or any(token <= answer.token for token in given_up):
                 self._answers.remove(answer)
                 receipt = msgspec.structs.replace(answer.receipt, reason=_UNCONFIRMED)
-                self._feeds.effects.append(SendLetter(answer.to, (receipt,)))
+                self._state.send(answer.to, receipt)
         for token in given_up:
             del self._pending[token]  # else whoever asks for something later would wait for it, too
         self._pending = {token: due or now + CONFIRMED_WITHIN for token, due in self._pending.items()}

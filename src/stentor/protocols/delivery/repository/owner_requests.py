@@ -1,5 +1,6 @@
-"""Owner requests: what they want of a topic is registered, durably and at the other repositories, before they are told
-so."""
+"""Owner requests: what owners and operators want of a topic is registered, durably and at the other repositories,
+before they are told so.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,64 +14,62 @@ from stentor.model.errors import Refusal, Refused
 from stentor.model.mail import KEPT_FOR
 from stentor.model.place import UNPROVED, is_operator_name
 from stentor.protocols.delivery.replication.gossip import Gossip
-from stentor.protocols.delivery.repository.access_notices import AccessNotices
-from stentor.protocols.delivery.repository.registry import Registry
-from stentor.protocols.delivery.repository.serving.admission import Admission
+from stentor.protocols.delivery.repository.deferred import AnswerOwner
+from stentor.protocols.delivery.repository.serving.name_holders import NameHolders
+from stentor.protocols.delivery.repository.status import TopicStatus
 from stentor.protocols.delivery.repository.storing.commit_queue import CommitQueue
 from stentor.protocols.delivery.repository.storing.damage import Damage
 from stentor.protocols.delivery.repository.storing.gap_closing import GapClosing
-from stentor.protocols.delivery.settings import RepositorySettings
+from stentor.protocols.delivery.repository.topic_state import TopicState
+from stentor.protocols.delivery.transport import SendLetter
 
 _KEEP = 86_400  # seconds
 
 
 class OwnerRequests:
-    """Obeys those of one topic at one repository."""
+    """Carries out those of one topic at one repository."""
 
     def __init__(
         self,
-        topic: str,
-        settings: RepositorySettings,
-        registry: Registry,
+        state: TopicState,
         gossip: Gossip,
         commits: CommitQueue,
-        admission: Admission,
-        notices: AccessNotices,
+        holders: NameHolders,
         damage: Damage,
         gap_closing: GapClosing,
-        report: Callable[[int, str], dict[str, Any]],
+        status: TopicStatus,
     ) -> None:
-        """`report` is what an owner is told of the topic, and of one client of it or all."""
-        self._topic, self._settings, self._report = topic, settings, report
-        self._registry, self._gossip, self._commits, self._admission = registry, gossip, commits, admission
-        self._notices, self._damage, self._gap_closing = notices, damage, gap_closing
-        self.handlers: dict[type[ControlEvent], Callable[[int, int, Any], None]] = {Registration: self._registration}
+        self._state, self._gossip = state, gossip
+        self._commits, self._holders = commits, holders
+        self._damage, self._gap_closing = damage, gap_closing
+        self._status = status
+        self._topic, self._settings = state.topic, state.settings
+        self._registry = state.registry
+        self.handlers: dict[type[ControlEvent], Callable[[int, Any], None]] = {Registration: self._on_registration}
 
-    def _registration(self, now: int, sender: int, event: Registration) -> None:  # noqa: ARG002
+    def _on_registration(self, _: int, event: Registration) -> None:
         code, reason, report = None, "", b""
         try:
-            self._carry_out(now, event)
-            report = msgspec.json.encode(self._report(now, event.name))
+            self._carry_out(event)
+            report = msgspec.json.encode(self._status.report(self._state.step.now, event.name))
         except Refused as refused:
             code, reason = refused.code, refused.reason
         receipt = RegistrationReceipt(self._topic, self._settings.name, event.token, code, reason, report)
         if code is not None or event.task in (TopicTask.SHOW, TopicTask.STEER):
-            self._admission.say(inbox_of(event.sender), receipt)
-        elif event.task is TopicTask.DELETE:
-            self._commits.after_commit(
-                lambda _: self._admission.say(inbox_of(event.sender), receipt)
-            )  # nobody is left to agree
+            self._state.send(inbox_of(event.sender), receipt)
+        elif event.task is TopicTask.DELETE:  # nobody is left to agree
+            self._commits.after_commit(SendLetter(inbox_of(event.sender), (receipt,)))
         else:
-            self._admission.when_safe(lambda _: self._notices.answer(inbox_of(event.sender), receipt))
+            self._commits.after_sharing(AnswerOwner(inbox_of(event.sender), receipt))
 
-    def _carry_out(self, now: int, event: Registration) -> None:
+    def _carry_out(self, event: Registration) -> None:
         registry = self._registry
         self._check_topic(event)
         if event.task is TopicTask.CREATE and not registry.created:
             copies = event.copies or min(2, len(event.repositories))
             keep, expire = event.keep or _KEEP, event.expire or (KEPT_FOR if self._topic == self._settings.mail else 0)
             terms = TopicTerms(event.principal, copies, keep, expire, event.hold, after=event.after)
-            self._admission.remember(registry.create(terms, _principals(event), max(event.born, event.after + 1)))
+            self._state.register(registry.create(terms, _principals(event), max(event.born, event.after + 1)))
             return
         if event.task not in (TopicTask.SHOW, TopicTask.LEAVE):
             self._check(event)
@@ -84,13 +83,13 @@ class OwnerRequests:
                 if asked != (terms.copies, terms.keep, terms.expire):
                     raise Refused(Refusal.TOPIC, f"{self._topic} exists already with other settings")
             case TopicTask.DELETE:
-                self._admission.remember(registry.delete())
+                self._state.register(registry.delete())
             case TopicTask.GRANT:
                 if not event.name or ":" in event.name:
                     raise Refused(Refusal.PROTOCOL, f"{event.name!r} is no name: it must not be empty, nor hold a ':'")
-                self._admission.remember(registry.grant(event.role, event.name, event.holder))
+                self._state.register(registry.grant(event.role, event.name, event.holder))
             case TopicTask.REVOKE:
-                self._admission.remember(registry.revoke(event.role, event.name))
+                self._state.register(registry.revoke(event.role, event.name))
             case TopicTask.ADD_REPOSITORY:
                 if not event.joins:
                     self._check_units(event)
@@ -98,9 +97,9 @@ class OwnerRequests:
             case TopicTask.REMOVE_REPOSITORY:
                 self._remove(event.repositories)
             case TopicTask.ACCEPT_LOSS:
-                self._accept_loss(now)
+                self._accept_loss()
             case TopicTask.STEER:
-                self._steer(now, event)
+                self._steer(event)
             case TopicTask.LEAVE:
                 self._leave(event)
             case _:
@@ -133,13 +132,13 @@ class OwnerRequests:
         registry = self._registry
         for name, principal in principals.items():
             unit, known = registry.units.get(name, ""), registry.principal_of(name)
-            self._admission.remember(registry.set_member(name, unit, principal or known))
+            self._state.register(registry.set_member(name, unit, principal or known))
         for name in principals:
-            self._gossip.say(self._gossip.invitation(), name)
+            self._state.say(self._gossip.invitation(), name)
 
-    def _steer(self, now: int, event: Registration) -> None:
+    def _steer(self, event: Registration) -> None:
         """Send a client that we steer to another repository, which must be able to take it."""
-        inbox = self._admission.holders.inbox_of(event.role, event.name)
+        inbox = self._holders.inbox_of(event.role, event.name)
         if inbox is None:
             raise Refused(
                 Refusal.UNKNOWN, f"{self._settings.name} does not steer a {event.role} {event.name} of {self._topic}"
@@ -148,9 +147,9 @@ class OwnerRequests:
             if name not in self._registry.members:
                 raise Refused(Refusal.UNKNOWN, f"{name} is no repository of {self._topic}")
             if name != self._settings.name:
-                if not any(peer.name == name and peer.ready for peer in self._gossip.living(now)):
+                if not any(peer.name == name and peer.is_ready for peer in self._gossip.membership.living):
                     raise Refused(Refusal.BUSY, f"{name} is silent or catching up, and can steer nobody now")
-                self._admission.say(inbox, Migrate(self._topic, self._settings.name, name))
+                self._state.send(inbox, Migrate(self._topic, self._settings.name, name))
 
     def _leave(self, event: Registration) -> None:
         """End a subscription for whoever may use its name. Nobody holds the name from then on: the life that does is
@@ -162,19 +161,19 @@ class OwnerRequests:
             raise Refused(Refusal.UNKNOWN, f"{name} is no subscriber of {self._topic}: there is nothing to leave")
         if known.principal != event.principal:
             raise Refused(Refusal.NOT_AUTHORISED, f"{name} is {known.principal}'s, not {event.principal}'s")
-        life = self._admission.holders.newest("subscriber", name) + 1
-        self._admission.remember([*registry.hold("subscriber", name, life, ""), *registry.unsubscribe(name)])
+        life = self._holders.newest("subscriber", name) + 1
+        self._state.register([*registry.hold("subscriber", name, life, ""), *registry.unsubscribe(name)])
 
-    def _accept_loss(self, now: int) -> None:
+    def _accept_loss(self) -> None:
         """Give up what is damaged here, and what was acknowledged and is with none of those that live."""
         membership = self._gossip.membership
-        if membership.is_awaited(now) or not all(peer.told for peer in membership.living(now)):
+        if membership.is_awaited or not all(peer.told for peer in membership.living):
             reason = f"{self._settings.name} has not heard yet what the others have: ask again soon"
             raise Refused(Refusal.BUSY, reason)
         is_damaged = self._damage.is_found
         if is_damaged:
-            self._damage.accept(now)
-        if not self._gap_closing.accept_loss(now) and not is_damaged:
+            self._damage.accept()
+        if not self._gap_closing.accept_loss() and not is_damaged:
             what = f"nothing of {self._topic} is damaged at {self._settings.name}, or awaited there that nobody has"
             raise Refused(Refusal.UNKNOWN, what)
 
@@ -196,7 +195,7 @@ class OwnerRequests:
                 raise Refused(Refusal.UNKNOWN, f"{name} is no repository of {self._topic}")
         self._registry.check_remaining(self._topic, repositories)
         for name in repositories:
-            self._admission.remember(self._registry.remove_member(name))
+            self._state.register(self._registry.remove_member(name))
 
 
 def _principals(event: Registration) -> dict[str, str]:

@@ -20,6 +20,7 @@ from stentor.model.record import Fact, StreamId
 from stentor.model.trace import TRACE
 from stentor.protocols.delivery.authentication import FORMER, BundleMembers
 from stentor.protocols.delivery.repository.fact_history import RecentFacts
+from stentor.protocols.delivery.repository.registry_news import RegistryNews
 from stentor.protocols.delivery.repository.registry_records import (
     MOST_ENDS,
     MOST_RESUMED,
@@ -72,19 +73,13 @@ class Registry:
         self._repository = repository
         self._is_mail = is_mail  # brokers see to it that everybody sends and gets mail under its own name
         self._facts = RecentFacts()
-        self.changed = False  # since somebody looked
+        self.news = RegistryNews()
         self.registrations = 0  # counts what was registered, but for lives: these are lost with those who lived them
-        self.unshared: set[str] = set()  # keys of what brokers are to know, since somebody told them
         self.terms = TopicTerms("")
         self.members: tuple[str, ...] = ()
         self.units: dict[str, str] = {}  # which unit each of them serves
         self.believed = BundleMembers()  # members, and those that left and still have something for others
         self.publishers: dict[int, PublisherRecord] = {}
-        self._renewed: dict[int, None] = {}  # publishers of whom there is news
-        self._renewed_names: set[str] = set()  # subscribers of which something was registered, since somebody looked
-        self._renewed_lives: set[tuple[str, str]] = set()  # roles and names with newer lives, since somebody looked
-        self._is_renewed = False  # … or of the topic, which concerns all
-        self.closings: dict[int, None] = {}  # publishers of which lives were closed, since somebody looked
         self.subscriptions: dict[str, SubscriptionRecord] = {}
 
     # ---- facts
@@ -116,12 +111,6 @@ class Registry:
         known = self.publishers[int(key.removeprefix(_PUBLISHER), 16)]
         return self.set(key, known) if known != publisher_values.decode(value) else []
 
-    def take_renewed_subscribers(self) -> set[str]:
-        """Return the subscribers of which something else was registered since this was last asked."""
-        renewed = {*self.subscriptions, *self._renewed_names} if self._is_renewed else self._renewed_names
-        self._renewed_names, self._is_renewed = set(), False
-        return renewed
-
     @property
     def digest(self) -> int:
         return self._facts.digest
@@ -146,18 +135,11 @@ class Registry:
 
     def _put(self, key: str, fact: Stamped) -> None:
         self._facts.put(key, fact)
-        self.changed = True
+        self.news.note(key)
         if not key.startswith((LIFE, _PUBLISHER)):
             self.registrations += 1
-        if key.startswith(ACCESS):
-            self.unshared.add(key)
         value = fact[2]
         kind, _, name = key.partition("/")
-        self._is_renewed = self._is_renewed or key == TOPIC
-        if kind in ("subscription", "grant"):
-            self._renewed_names.add(name.removeprefix("subscriber/") if kind == "grant" else name)
-        elif kind == "life":
-            self._renewed_lives.add((name.partition("/")[0], name.partition("/")[2]))
         if key == TOPIC and value:
             self.terms = _terms.decode(value)
         elif kind == "member":
@@ -172,9 +154,8 @@ class Registry:
             number, known = int(name, 16), publisher_values.decode(value)
             former = self.publishers.get(number)
             self.publishers[number] = known.after(former or known)
-            if former is None or self.publishers[number].closed > former.closed:
-                self.closings[number] = None
-            self._renewed[number] = None
+            has_closed = former is None or self.publishers[number].closed > former.closed
+            self.news.note_publisher(number, has_closed=has_closed)
         elif kind == "subscription":
             if value:
                 self.subscriptions[name] = subscription_values.decode(value)
@@ -399,10 +380,14 @@ class Registry:
         known = self.publishers.get(publisher)
         return known is not None and incarnation <= known.incarnation
 
-    def take_renewed(self) -> list[int]:
-        """Remove and return the publishers of whom something was learnt."""
-        renewed, self._renewed = list(self._renewed), {}
-        return renewed
+    def introduces(self, stream: StreamId) -> bool:
+        """Whether a fact tells of a life or a later one; an open topic needs none."""
+        return self.terms.open or self.is_introduced(*stream)
+
+    def tells_of(self, stream: StreamId) -> bool:
+        """Whether a fact tells of this life, and so where earlier ones end; an open topic needs none."""
+        known = self.publishers.get(stream[0])
+        return self.terms.open or (known is not None and known.tells_of(stream[1]))
 
     def is_resumed(self, publisher: int, incarnation: int) -> bool:
         """Whether several lives of a publisher may send the same numbers of this stream."""
@@ -478,11 +463,6 @@ class Registry:
         return version == life + 1 and holding_values.decode(value).is_free
 
     # ---- who holds a name
-
-    def take_renewed_lives(self) -> list[tuple[str, str]]:
-        """Remove and return the roles and names of which newer lives became known."""
-        renewed, self._renewed_lives = self._renewed_lives, set()
-        return sorted(renewed)
 
     def life_of(self, role: Role, name: str) -> int:
         """Return the newest life that holds a name; 0 if there was none."""

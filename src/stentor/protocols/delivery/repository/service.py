@@ -1,27 +1,35 @@
-"""Service: whether a repository steers the clients of a topic. Whatever changes that is in this file."""
+"""The life of a repository in one topic, from opening its ledger to leaving. Whatever changes it is in this file."""
 
 import enum
 
 
-class State(enum.Enum):
+class ServiceState(enum.Enum):
+    OPENING = "opening"  # reads its ledger; answers nobody
     CATCHING_UP = "catching up"  # stores and fetches; steers nobody
     SERVING = "serving"  # steers clients
     LEAVING = "leaving"  # has sent its clients away; stays until the others hold everything that it has
+    GONE = "gone"  # its ledger may be deleted
 
 
-class Change(enum.Enum):
+class ServiceChange(enum.Enum):
+    LEDGER_READ = "ledger read"  # it knows what its ledger held
     CAUGHT_UP = "caught up"  # it has all that any living member has
     FELL_BEHIND = "fell behind"  # something that was acknowledged is neither here nor at any living member
     REMOVED = "removed"  # the registry lists it no longer
     ADDED_AGAIN = "added again"  # … and lists it again, before it was gone
+    NOT_NEEDED = "not needed"  # the topic was deleted, never created, or handed over to the other members
 
 
 TRANSITIONS = {
-    (State.CATCHING_UP, Change.CAUGHT_UP): State.SERVING,
-    (State.CATCHING_UP, Change.REMOVED): State.LEAVING,
-    (State.SERVING, Change.REMOVED): State.LEAVING,
-    (State.SERVING, Change.FELL_BEHIND): State.CATCHING_UP,
-    (State.LEAVING, Change.ADDED_AGAIN): State.CATCHING_UP,  # others may have gone on without it
+    (ServiceState.OPENING, ServiceChange.LEDGER_READ): ServiceState.CATCHING_UP,
+    (ServiceState.CATCHING_UP, ServiceChange.CAUGHT_UP): ServiceState.SERVING,
+    (ServiceState.CATCHING_UP, ServiceChange.REMOVED): ServiceState.LEAVING,
+    (ServiceState.CATCHING_UP, ServiceChange.NOT_NEEDED): ServiceState.GONE,
+    (ServiceState.SERVING, ServiceChange.REMOVED): ServiceState.LEAVING,
+    (ServiceState.SERVING, ServiceChange.FELL_BEHIND): ServiceState.CATCHING_UP,
+    (ServiceState.SERVING, ServiceChange.NOT_NEEDED): ServiceState.GONE,
+    (ServiceState.LEAVING, ServiceChange.ADDED_AGAIN): ServiceState.CATCHING_UP,  # others may have gone on without it
+    (ServiceState.LEAVING, ServiceChange.NOT_NEEDED): ServiceState.GONE,
 }
 
 
@@ -29,8 +37,25 @@ class Service:
     """The service of one repository for one topic."""
 
     def __init__(self) -> None:
-        self.state = State.CATCHING_UP
+        self.state = ServiceState.OPENING
 
-    def change(self, change: Change) -> None:
+    def change(self, change: ServiceChange) -> None:
         """Raises KeyError if that cannot happen now."""
         self.state = TRANSITIONS[self.state, change]
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it knows what its ledger held."""
+        return self.state is not ServiceState.OPENING
+
+    @property
+    def is_serving(self) -> bool:
+        return self.state is ServiceState.SERVING
+
+    @property
+    def is_leaving(self) -> bool:
+        return self.state is ServiceState.LEAVING
+
+    @property
+    def is_gone(self) -> bool:
+        return self.state is ServiceState.GONE

@@ -3,25 +3,23 @@
 from collections.abc import Iterable
 
 from stentor.machine import MILLISECOND, SECOND, Input, Measured, Scanned, TimerFired
-from stentor.protocols.delivery.replication.gossip import Gossip
 from stentor.protocols.delivery.repository.access_notices import AccessNotices
-from stentor.protocols.delivery.repository.registry import Registry
 from stentor.protocols.delivery.repository.serving.subscriber_feeds import SubscriberFeeds
 from stentor.protocols.delivery.repository.storing.commit_queue import CommitQueue
-from stentor.protocols.delivery.repository.storing.event_log import EventLog
+from stentor.protocols.delivery.repository.topic_state import TopicState
 
-_BUSY, IDLE, _RESTING = 50 * MILLISECOND, 250 * MILLISECOND, 5 * SECOND  # between looks at what is overdue
+# Between looks at what is overdue.
+_BUSY = 50 * MILLISECOND
+IDLE = 250 * MILLISECOND
+_RESTING = 5 * SECOND
 
 
 class TickInterval:
     """One topic at one repository, which rests while nothing is awaited and nobody must be shown that it lives."""
 
-    def __init__(
-        self, store: EventLog, registry: Registry, feeds: SubscriberFeeds, gossip: Gossip, commits: CommitQueue,
-        notices: AccessNotices,
-    ) -> None:  # fmt: skip
-        self._log, self._registry, self._feeds = store, registry, feeds
-        self._gossip, self._commits, self._notices = gossip, commits, notices
+    def __init__(self, state: TopicState, feeds: SubscriberFeeds, commits: CommitQueue, notices: AccessNotices) -> None:
+        self._state, self._feeds = state, feeds
+        self._commits, self._notices = commits, notices
         self._rests = False
         self._active_at = 0  # when something last happened that was no look of our own at what is stored
 
@@ -32,22 +30,22 @@ class TickInterval:
 
     @property
     def _can_rest(self) -> bool:
-        log, feeds = self._log, self._feeds
-        waits = log.streams.unsettled or feeds.scans or feeds.progress_changed or self._registry.changed
-        known = self._gossip.ready and all(cursor.doubt is not None for cursor in feeds.waiting)
-        return known and not (waits or self._gossip.bundle.peers) and self._commits.idle and self._notices.is_settled
+        state = self._state
+        waits = state.streams.unsettled or state.reads.scans or state.table.progressed or state.registry.news.is_changed
+        known = state.service.is_serving and all(cursor.doubt is not None for cursor in self._feeds.waiting)
+        return known and not (waits or state.bundle.peers) and self._commits.is_idle and self._notices.is_settled
 
     def has_lasted(self, now: int, duration: int) -> bool:
         """Return whether it rests, and nothing has happened for so long but for the time that has passed."""
         return self._rests and now - self._active_at >= duration
 
-    def is_over(self, now: int, happened: Iterable[Input]) -> bool:
+    def is_over(self, happened: Iterable[Input]) -> bool:
         """Return whether this ends a rest; for nobody who waits time has passed meanwhile."""
         if all(isinstance(each, TimerFired | Measured | Scanned) for each in happened):
             return False
-        self._active_at = now
+        self._active_at = self._state.step.now
         if not self._rests:
             return False
         self._rests = False
-        self._feeds.tick(now)
+        self._feeds.tick()
         return True

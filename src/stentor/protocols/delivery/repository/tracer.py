@@ -1,4 +1,4 @@
-"""The testimony of a repository: what it traces of one topic, so that others can find out what came of every event."""
+"""The tracer of a repository: what it traces of one topic, so that others can find out what came of every event."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
@@ -10,8 +10,8 @@ from stentor.model.control import StreamRanges
 from stentor.model.record import Entry, Kind, Record, StreamId
 from stentor.model.span import Span, Spans
 from stentor.model.trace import LEDGER, Intent, Trace, TraceKind, audience_body, intent_body, numbers_body
-from stentor.protocols.delivery.repository.registry import Frontier, Registry
-from stentor.protocols.delivery.repository.serving.dissemination_table import DisseminationTable
+from stentor.protocols.delivery.repository.registry import Frontier
+from stentor.protocols.delivery.repository.topic_state import TopicState
 from stentor.protocols.delivery.trace_buffer import TraceBuffer
 
 _AGAIN = 3600 * SECOND  # after which subscriptions are told again: traces are not kept for ever
@@ -24,11 +24,10 @@ KINDS = {Kind.EVENTS: TraceKind.STORED, Kind.VOID: TraceKind.VOIDED, Kind.SKIPPE
 class RepositoryTracer:
     """What is durable, stable and registered here."""
 
-    def __init__(
-        self, topic: str, repository: str, registry: Registry, table: DisseminationTable, trail: TraceBuffer
-    ) -> None:
-        self._topic, self._repository = topic, repository
-        self._registry, self._table, self._traces = registry, table, trail
+    def __init__(self, state: TopicState, traces: TraceBuffer) -> None:
+        self._step, self._traces = state.step, traces
+        self._topic, self._repository = state.topic, state.settings.name
+        self._registry, self._table = state.registry, state.table
         self._repeated = 0
         self._former: Mapping[int, bytes] | None = None  # an audience, and what was told of it
         self._body = b""
@@ -47,9 +46,9 @@ class RepositoryTracer:
         self._traced_upto = self._kept_upto = horizon
         self._ledger_end = end
 
-    def recall(self, now: int, records: Iterable[Record]) -> None:
+    def recall(self, records: Iterable[Record]) -> None:
         """Trace records of the ledger again that an earlier life may not have told before it was killed."""
-        self.stored(now, (record for record in records if record.line.end > self._kept_upto), LEDGER)
+        self.stored((record for record in records if record.line.end > self._kept_upto), LEDGER)
 
     @property
     def traced_upto(self) -> int:
@@ -71,28 +70,39 @@ class RepositoryTracer:
 
     # ---- events
 
-    def stored(self, now: int, entries: Iterable[Entry], peer: str = "") -> None:
-        """These are durable."""
+    def stored(self, entries: Iterable[Entry], peer: str = "") -> None:
+        """Trace what is durable."""
         if not self._traces.on:
             return
         for entry in entries:
             kind = KINDS.get(entry.line.kind) if isinstance(entry, Record) else None
             if kind is not None:
                 assert isinstance(entry, Record)
-                self._store(now, kind, entry, peer)
+                self._store(kind, entry, peer)
 
-    def _store(self, now: int, kind: TraceKind, record: Record, peer: str) -> None:
+    def _store(self, kind: TraceKind, record: Record, peer: str) -> None:
         line = record.line
         known = self._registry.publishers.get(line.publisher)
         self._traces.add(
             Trace(
-                kind=kind, at=now, about=self._topic, source=known.name if known is not None else "",
-                source_id=line.publisher, life=line.incarnation, first=line.first, last=line.last, count=line.length,
-                keeper=self._repository, start=line.sequence, end=line.end, peer=peer, size=len(record.frame),
+                kind=kind,
+                at=self._step.now,
+                about=self._topic,
+                source=known.name if known is not None else "",
+                source_id=line.publisher,
+                life=line.incarnation,
+                first=line.first,
+                last=line.last,
+                count=line.length,
+                keeper=self._repository,
+                start=line.sequence,
+                end=line.end,
+                peer=peer,
+                size=len(record.frame),
                 born=record.time,
                 body=self._audience(record.audience, line.length) if kind is TraceKind.STORED else b"",
             )
-        )  # fmt: skip
+        )
 
     def _audience(self, audience: Mapping[int, bytes], count: int) -> bytes:
         if audience != self._former:  # most are for the same as the one before
@@ -101,8 +111,8 @@ class RepositoryTracer:
             self._former, self._body = audience, audience_body(wanted)
         return self._body
 
-    def stable(self, now: int, first: int, last: int) -> None:
-        """These sequence numbers may be shown to readers."""
+    def stable(self, first: int, last: int) -> None:
+        """Trace that these sequence numbers may be shown to subscribers."""
         self._traced_upto = max(self._traced_upto, last)
         middle = min(last, self._ledger_end)
         for low, high, peer in ((first, middle, LEDGER), (max(first, middle + 1), last, "")):
@@ -110,7 +120,7 @@ class RepositoryTracer:
                 self._traces.add(
                     Trace(
                         kind=TraceKind.STABLE,
-                        at=now,
+                        at=self._step.now,
                         about=self._topic,
                         keeper=self._repository,
                         start=low,
@@ -135,8 +145,9 @@ class RepositoryTracer:
         for name in self._table.destinations:
             self._progress_upto.pop((name, stream), None)
 
-    def tell_progress(self, now: int, *, is_last: bool = False) -> None:
+    def tell_progress(self, *, is_last: bool = False) -> None:
         """Trace what subscribers are done with, if that is due, or if the node stops."""
+        now = self._step.now
         if not self._progress or (now < self._progress_due_at and not is_last):
             return
         self._progress_due_at = now + _PROGRESS_PAUSE + _PROGRESS_COST * len(self._progress)
@@ -146,14 +157,14 @@ class RepositoryTracer:
             spans.remove(1, upto)
             self._progress_upto[key] = spans.upto(upto + 1)
             if spans:
-                self._tell_synced(now, *key, spans)
+                self._tell_synced(*key, spans)
 
-    def _tell_synced(self, now: int, name: str, stream: StreamId, spans: Spans) -> None:
+    def _tell_synced(self, name: str, stream: StreamId, spans: Spans) -> None:
         publisher, incarnation = stream
         self._traces.add(
             Trace(
                 kind=TraceKind.SYNCED,
-                at=now,
+                at=self._step.now,
                 about=self._topic,
                 source_id=publisher,
                 life=incarnation,
@@ -166,14 +177,14 @@ class RepositoryTracer:
             )
         )
 
-    def registered(self, now: int) -> None:
-        """Who wants what, if that has changed."""
-        if now - self._repeated > _AGAIN:
-            self._repeated = now
-            self._table.changed.update(dict.fromkeys(self._table.destinations))
-        if not self._table.changed:
+    def registered(self) -> None:
+        """Trace who wants what, if that has changed."""
+        if self._step.now - self._repeated > _AGAIN:
+            self._repeated = self._step.now
+            self._table.change_all()
+        changed = self._table.take_changed()
+        if not changed:
             return
-        changed, self._table.changed = self._table.changed, {}
         self._former = None
         gone = {name for name in changed if name not in self._table.destinations}
         for key in [key for key in self._progress_upto if key[0] in gone] if gone else ():
@@ -187,7 +198,13 @@ class RepositoryTracer:
                 body = intent_body(Intent(known.where, _plain(known.frontier), changes))
             self._traces.add(
                 Trace(
-                    kind=kind, at=now, about=self._topic, keeper=self._repository, end=epoch, subscriber=name, body=body
+                    kind=kind,
+                    at=self._step.now,
+                    about=self._topic,
+                    keeper=self._repository,
+                    end=epoch,
+                    subscriber=name,
+                    body=body,
                 )
             )
 

@@ -1,5 +1,7 @@
-"""Read client: gets what is stored of a topic, at rest. Asks the bundle what there is, and then one repository after
-the other for it, page by page; each event comes once, whatever is lost on the way and whoever dies meanwhile.
+"""Read client: gets what is stored of a topic, at rest.
+
+The client asks the bundle what there is, and then one repository after the other for it, page by page. Each event comes
+once, whatever is lost on the way and whoever dies meanwhile.
 """
 
 from collections.abc import Callable, Sequence
@@ -7,7 +9,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from stentor.machine import MILLISECOND, SECOND, Effect, Input, StartTimer, Timer, TimerFired
+from stentor.machine import MILLISECOND, SECOND, Effect, Input, StartTimer, Step, Timer, TimerFired
 from stentor.model.control import ControlEvent
 from stentor.model.count import counted
 from stentor.model.errors import Refusal
@@ -39,7 +41,7 @@ class Availability(NamedTuple):
     """What can be read of a topic, beyond `done`."""
 
     repository: str  # that says so
-    number: int  # … its sequence number at the end of all that it shows to readers
+    number: int  # its sequence number at the end of all that it shows to readers
     members: tuple[str, ...]  # the repositories that store all of the topic
     done: Position
     parts: tuple[Position, ...]
@@ -75,7 +77,7 @@ class AvailabilityRequested(Input, frozen=True, tag="enquired"):
     patience: int = 0  # nanoseconds; 0 is what the settings say
 
 
-class PagesRequested(Input, frozen=True, tag="sought"):
+class PagesRequested(Input, frozen=True, kw_only=True, tag="sought"):
     """Get these events, from these repositories."""
 
     token: int
@@ -87,7 +89,7 @@ class PagesRequested(Input, frozen=True, tag="sought"):
 
 
 class PageConsumed(Input, frozen=True, gc=False, tag="taken"):
-    """The application has taken a leaf of this, and wants another one."""
+    """The application has taken a page of this, and wants another one."""
 
     token: int
 
@@ -134,7 +136,8 @@ class _Enquiry:
     def __init__(self, request: StockRequest, now: int, patience: int) -> None:
         self.request = request
         self.patience = patience
-        self.began, self.due = now, now
+        self.began = now
+        self.due = now  # when the repositories are asked, for the first time or again
         self.refusal: Stock | None = None
 
 
@@ -147,240 +150,264 @@ class _Search:
         self.wanted = sought.wanted  # that nobody has given yet
         self.turn = -1  # whose it is to be asked
         self.asked = 0  # the token of the page that is under way; 0 is none
-        self.letters: dict[int, tuple[Page, Sequence[Block]]] = {}
-        self.room = 1  # leaves that the application can take
-        self.progress, self.due = now, now
+        self.letters: dict[int, tuple[Page, Sequence[Block]]] = {}  # of that page; Invariant: none without a token
+        self.room = 1  # pages that the application can take
+        self.progress = now  # when a page last came, or was taken
+        self.due = now  # when a repository is asked; NEVER until the application takes a page
         self.trouble = "they do not have them"
 
     @property
     def repository(self) -> str:
         return self.sought.repositories[self.turn % len(self.sought.repositories)]
 
+    def give_up_page(self) -> None:
+        self.asked = 0
+        self.letters = {}
+
 
 class StoredReadClient:
-    """All that one client reads under one name."""
+    """A machine: all that one client reads under one name."""
 
     def __init__(self, sender: str, name: str, settings: StoredReadSettings | None = None) -> None:
         """`sender` is the name under which it is connected."""
-        self._sender, self._name = sender, name
+        self._sender = sender
+        self._name = name
         self._settings = settings or StoredReadSettings()
-        self._principal = self._node = ""
+        self._step = Step()
+        self._principal = ""
+        self._node = ""
         self._linked = False
         self._believed: dict[str, BundleMembers] = {}  # by topic, as our broker has told
         self._enquiries: dict[int, _Enquiry] = {}
         self._searches: dict[int, _Search] = {}
-        self._pages: dict[int, int] = {}  # the search that a page belongs to
+        self._pages: dict[int, int] = {}  # which search a page under way is for; Invariant: `_searches` has it
         self._tokens = 0
-        self._effects: list[Effect] = []
-        self._inputs: dict[type[Input], Callable[[int, Any], None]] = {
-            LinkUp: self._link_made,
-            LinkDown: self._link_lost,
-            Vouched: self._vouched,
-            LetterReceived: self._heard,
-            TimerFired: lambda *_: None,
-            AvailabilityRequested: self._enquired,
-            PagesRequested: self._sought,
-            PageConsumed: self._taken,
-            ReadCancelled: self._dropped,
-            ReadAcknowledged: self._finished,
+        self._inputs: dict[type[Input], Callable[[Any], None]] = {
+            LinkUp: self._on_link_up,
+            LinkDown: self._on_link_down,
+            Vouched: self._on_vouched,
+            LetterReceived: self._on_letter,
+            TimerFired: lambda _: None,
+            AvailabilityRequested: self._on_availability_requested,
+            PagesRequested: self._on_pages_requested,
+            PageConsumed: self._on_page_consumed,
+            ReadCancelled: self._on_cancelled,
+            ReadAcknowledged: self._on_acknowledged,
         }
 
     def step(self, now: int, happened: Input) -> list[Effect]:
-        self._inputs[type(happened)](now, happened)
-        self._pursue(now)
-        effects, self._effects = self._effects, []
-        return effects
+        self._step.now = now
+        self._inputs[type(happened)](happened)
+        self._pursue()
+        return self._step.end()
 
     # ---- the link
 
-    def _link_made(self, now: int, linked: LinkUp) -> None:
-        self._principal, self._node, self._linked = linked.principal, linked.node, True
+    def _on_link_up(self, linked: LinkUp) -> None:
+        self._principal = linked.principal
+        self._node = linked.node
+        self._linked = True
         for enquiry in self._enquiries.values():
-            enquiry.due = now
+            enquiry.due = self._step.now
         for search in self._searches.values():
             if search.asked:
-                self._give_up(search)
-                search.turn, search.due = search.turn - 1, now  # nothing is wrong with whom it asked
+                self._give_up_page(search)
+                search.turn -= 1  # nothing is wrong with whom it asked
+                search.due = self._step.now
 
-    def _link_lost(self, now: int, lost: LinkDown) -> None:  # noqa: ARG002
+    def _on_link_down(self, _: LinkDown) -> None:
         self._linked = False
 
-    def _vouched(self, now: int, vouched: Vouched) -> None:
-        """Whoever answered before it was known that it may is asked again."""
+    def _on_vouched(self, vouched: Vouched) -> None:
+        """Ask again: whoever answered before it was known that it may was not believed."""
         self._believed[vouched.topic] = BundleMembers(vouched.members)
         for enquiry in self._enquiries.values():
             if enquiry.request.topic == vouched.topic:
-                enquiry.due = now
+                enquiry.due = self._step.now
 
-    def _post(self, repository: str, event: ControlEvent) -> None:
-        self._effects.append(SendLetter(request_topic(self._sender, repository), (event,)))
+    def _send(self, repository: str, event: ControlEvent) -> None:
+        self._step.emit(SendLetter(request_topic(self._sender, repository), (event,)))
 
-    def _post_to_all(self, event: ControlEvent) -> None:
+    def _send_to_all(self, event: ControlEvent) -> None:
         """Tell the repositories of a topic; as long as we do not know them, we could not believe their answers."""
         believed = self._believed.get(event.topic)
         for name in believed.principals if believed is not None else ():
-            self._post(name, event)
+            self._send(name, event)
 
     # ---- the application
 
-    def _enquired(self, now: int, enquired: AvailabilityRequested) -> None:
-        self._enquiries[enquired.token] = _Enquiry(enquired.request, now, enquired.patience or self._settings.patience)
+    def _on_availability_requested(self, requested: AvailabilityRequested) -> None:
+        patience = requested.patience or self._settings.patience
+        self._enquiries[requested.token] = _Enquiry(requested.request, self._step.now, patience)
 
-    def _sought(self, now: int, sought: PagesRequested) -> None:
-        self._searches[sought.token] = _Search(sought, now, sought.patience or self._settings.patience)
+    def _on_pages_requested(self, requested: PagesRequested) -> None:
+        patience = requested.patience or self._settings.patience
+        self._searches[requested.token] = _Search(requested, self._step.now, patience)
 
-    def _taken(self, now: int, taken: PageConsumed) -> None:
-        search = self._searches.get(taken.token)
+    def _on_page_consumed(self, consumed: PageConsumed) -> None:
+        search = self._searches.get(consumed.token)
         if search is not None:
-            search.room, search.progress = search.room + 1, now
+            search.room += 1
+            search.progress = self._step.now
             if search.due == NEVER:
-                self._request(now, taken.token, search)
+                self._request(consumed.token, search)
 
-    def _dropped(self, now: int, dropped: ReadCancelled) -> None:  # noqa: ARG002
-        search = self._searches.pop(dropped.token, None)
+    def _on_cancelled(self, cancelled: ReadCancelled) -> None:
+        search = self._searches.pop(cancelled.token, None)
         if search is not None:
             self._pages.pop(search.asked, None)
-        self._enquiries.pop(dropped.token, None)
+        self._enquiries.pop(cancelled.token, None)
 
-    def _finished(self, now: int, finished: ReadAcknowledged) -> None:  # noqa: ARG002
-        ack = ReaderAck(finished.topic, self._sender, self._name, self._principal, finished.done.held)
-        self._post_to_all(ack)
+    def _on_acknowledged(self, acknowledged: ReadAcknowledged) -> None:
+        done = acknowledged.done.held
+        self._send_to_all(ReaderAck(acknowledged.topic, self._sender, self._name, self._principal, done))
 
     # ---- asking
 
-    def _pursue(self, now: int) -> None:
+    def _pursue(self) -> None:
         """Ask where it is time to, and give up what is of no use."""
         if self._linked:
             for token, enquiry in list(self._enquiries.items()):
-                if enquiry.due <= now:
-                    self._enquire(now, token, enquiry)
+                if enquiry.due <= self._step.now:
+                    self._enquire(token, enquiry)
             for token, search in list(self._searches.items()):
-                if search.due <= now:
-                    self._ask(now, token, search)
+                if search.due <= self._step.now:
+                    self._ask(token, search)
         dues = [each.due for each in self._enquiries.values()] + [each.due for each in self._searches.values()]
         if self._linked and min(dues, default=NEVER) < NEVER:
-            self._effects.append(StartTimer(RetrievalTick(), min(dues)))
+            self._step.emit(StartTimer(RetrievalTick(), min(dues)))
 
-    def _enquire(self, now: int, token: int, enquiry: _Enquiry) -> None:
-        refusal = enquiry.refusal
+    def _enquire(self, token: int, enquiry: _Enquiry) -> None:
+        now, refusal = self._step.now, enquiry.refusal
         if now - enquiry.began > enquiry.patience or (refusal is not None and refusal.code not in _TRY_ELSEWHERE):
             del self._enquiries[token]
             code, reason = (refusal.code, refusal.reason) if refusal is not None else (None, "")
             topic = enquiry.request.topic
             hint = f"no repository of {topic!r} answers: is it a reliable topic, and are they there?"
-            self._effects.append(Fail(token, code or Refusal.SILENT, reason or hint))
+            self._step.emit(Fail(token, code or Refusal.SILENT, reason or hint))
             return
         enquiry.due = now + self._settings.silence
         who = {"sender": self._sender, "token": token, "name": self._name}
         request = msgspec.structs.replace(enquiry.request, **who, principal=self._principal, node=self._node)
-        self._post_to_all(request)
+        self._send_to_all(request)
 
-    def _ask(self, now: int, token: int, search: _Search) -> None:
+    def _ask(self, token: int, search: _Search) -> None:
         """Ask for a page: somebody else if the last one was silent."""
-        if now - search.progress > search.patience:
+        if self._step.now - search.progress > search.patience:
             del self._searches[token]
             self._pages.pop(search.asked, None)
             topic, names = search.sought.topic, ", ".join(search.sought.repositories)
             reason = (
                 f"{counted(len(search.wanted), 'event')} of {topic!r} cannot be read from {names}: {search.trouble}"
             )
-            self._effects.append(Fail(token, Refusal.SILENT, reason))
+            self._step.emit(Fail(token, Refusal.SILENT, reason))
             return
         if search.asked:
             search.trouble = f"{search.repository} does not answer"
-        self._give_up(search)
+        self._give_up_page(search)
         search.turn += 1
-        self._request(now, token, search)
+        self._request(token, search)
 
-    def _give_up(self, search: _Search) -> None:
+    def _give_up_page(self, search: _Search) -> None:
         self._pages.pop(search.asked, None)
-        search.asked, search.letters = 0, {}
+        search.give_up_page()
 
-    def _request(self, now: int, token: int, search: _Search) -> None:
+    def _request(self, token: int, search: _Search) -> None:
         self._tokens += 1
-        search.asked, search.letters = self._tokens, {}
+        search.asked = self._tokens
         self._pages[search.asked] = token
-        search.due = now + self._settings.silence
-        sought = search.sought
+        search.due = self._step.now + self._settings.silence
         request = PageRequest(
-            sought.topic, self._sender, search.asked, self._name, self._principal, search.wanted.held, sought.where,
-            self._settings.page,
-        )  # fmt: skip
-        self._post(search.repository, request)
+            topic=search.sought.topic,
+            sender=self._sender,
+            token=search.asked,
+            name=self._name,
+            principal=self._principal,
+            wanted=search.wanted.held,
+            where=search.sought.where,
+            budget=self._settings.page,
+        )
+        self._send(search.repository, request)
 
     # ---- answers
 
-    def _heard(self, now: int, heard: LetterReceived) -> None:
-        for event in heard.events:
+    def _on_letter(self, letter: LetterReceived) -> None:
+        for event in letter.events:
             if isinstance(event, Stock) and event.token in self._enquiries:
-                if self._is_believed(heard.sender, event, self._enquiries[event.token].request.topic):
-                    self._told(now, event)
+                if self._is_believed(letter.sender, event, self._enquiries[event.token].request.topic):
+                    self._on_stock(event)
             elif isinstance(event, Page) and event.token in self._pages:
                 token = self._pages[event.token]
                 search = self._searches[token]
-                if self._is_believed(heard.sender, event, search.sought.topic):
-                    self._turned(now, token, search, event, heard.blocks)
+                if self._is_believed(letter.sender, event, search.sought.topic):
+                    self._on_page(token, search, event, letter.blocks)
 
     def _is_believed(self, sender: int, event: ControlEvent, topic: str) -> bool:
-        """Whether a repository of the topic that was asked about has sent this."""
+        """Return whether a repository of the topic that was asked about has sent this."""
         believed = self._believed.get(topic)
         return event.topic == topic and believed is not None and believed.wrote(sender, event.sender)
 
-    def _told(self, now: int, stock: Stock) -> None:
+    def _on_stock(self, stock: Stock) -> None:
         if stock.code is not None:
             enquiry = self._enquiries[stock.token]
             enquiry.refusal = stock
             if stock.code not in _TRY_ELSEWHERE:
-                enquiry.due = now  # nobody else would say anything else
+                enquiry.due = self._step.now  # nobody else would say anything else
             return
         del self._enquiries[stock.token]
-        parts = tuple(Position.of(part) for part in stock.parts)
-        gone, done = Position.of(stock.gone), Position.of(stock.done)
-        available = Availability(stock.sender, stock.number, stock.members, done, parts, gone)
-        self._effects.append(ReportAvailable(stock.token, available))
+        available = Availability(
+            repository=stock.sender,
+            number=stock.number,
+            members=stock.members,
+            done=Position.of(stock.done),
+            parts=tuple(Position.of(part) for part in stock.parts),
+            gone=Position.of(stock.gone),
+        )
+        self._step.emit(ReportAvailable(stock.token, available))
 
-    def _turned(self, now: int, token: int, search: _Search, page: Page, blocks: Sequence[Block]) -> None:
+    def _on_page(self, token: int, search: _Search, page: Page, blocks: Sequence[Block]) -> None:
         if page.code is not None:
             if page.code in _TRY_ELSEWHERE:
                 search.trouble = page.reason
-                self._pass_on(now, search)
+                self._pass_on(search)
             else:
                 del self._searches[token], self._pages[search.asked]
-                self._effects.append(Fail(token, page.code, page.reason))
+                self._step.emit(Fail(token, page.code, page.reason))
             return
-        search.due = now + self._settings.silence
+        search.due = self._step.now + self._settings.silence
         search.letters[page.index] = page, blocks
         if len(search.letters) == page.count:
-            self._complete(now, token, search)
+            self._complete(token, search)
 
-    def _pass_on(self, now: int, search: _Search) -> None:
-        """It does not have it: the next one, at once, unless everyone was asked."""
-        self._give_up(search)
+    def _pass_on(self, search: _Search) -> None:
+        """This repository does not have it: ask the next one at once, unless everyone was asked."""
+        self._give_up_page(search)
         everyone = not (search.turn + 1) % len(search.sought.repositories)
-        search.due = now + self._settings.again if everyone else now
+        search.due = self._step.now + self._settings.again if everyone else self._step.now
 
-    def _complete(self, now: int, token: int, search: _Search) -> None:
+    def _complete(self, token: int, search: _Search) -> None:
         letters = [search.letters[index] for index in sorted(search.letters)]
         covered = Position.of(letters[0][0].covered)
         rest = search.wanted.minus(covered)
         if rest == search.wanted:
-            self._pass_on(now, search)
+            self._pass_on(search)
             return
         leaf = StoredPage(
-            search.repository,
-            [block for _, blocks in letters for block in blocks],
-            [base for page, _ in letters for base in page.bases],
-            sorted({pair for page, _ in letters for pair in page.publishers}),
-            Position.of(letters[0][0].lost),
+            repository=search.repository,
+            blocks=[block for _, blocks in letters for block in blocks],
+            bases=[base for page, _ in letters for base in page.bases],
+            publishers=sorted({pair for page, _ in letters for pair in page.publishers}),
+            lost=Position.of(letters[0][0].lost),
         )
-        search.wanted, search.progress = rest, now
+        search.wanted = rest
+        search.progress = self._step.now
         search.room -= 1
-        self._effects.append(DeliverPage(token, leaf, rest))
+        self._step.emit(DeliverPage(token, leaf, rest))
         if not rest.streams:
             del self._searches[token], self._pages[search.asked]
             return
-        self._give_up(search)
+        self._give_up_page(search)
         if search.room >= 0:
-            self._request(now, token, search)
+            self._request(token, search)
         else:
             search.due = NEVER  # until it is taken

@@ -1,6 +1,6 @@
-"""Read server: what is stored is handed out to whoever reads it at rest, in any order and from several repositories at
-once: the data pipeline. A reader keeps its position itself; a repository remembers nothing of it but what it is done
-with, if it wants to be waited for.
+"""Read server: stored events are handed out to whoever reads them at rest, in any order and from several repositories
+at once: the data pipeline. Such a client keeps its position itself; a repository remembers nothing of it but what it is
+done with, if it wants to be waited for.
 """
 
 from collections.abc import Callable, Iterable
@@ -21,22 +21,23 @@ from stentor.model.position import Position
 from stentor.model.reading import Page, PageRequest, ReaderAck, Stock, StockRequest
 from stentor.model.record import Kind, Record, StreamId
 from stentor.model.span import Span, Spans
-from stentor.protocols.delivery.replication.gossip import Gossip
-from stentor.protocols.delivery.repository.registry import Registry, SubscriptionRecord
-from stentor.protocols.delivery.repository.serving.admission import Admission
-from stentor.protocols.delivery.repository.serving.dissemination_table import DisseminationTable
-from stentor.protocols.delivery.repository.serving.subscriber_feeds import LETTER, SubscriberFeeds
-from stentor.protocols.delivery.repository.storing.event_log import EventLog
+from stentor.protocols.delivery.replication.membership import MembershipView
+from stentor.protocols.delivery.repository.deferred import AnswerStockRequest
+from stentor.protocols.delivery.repository.ledger_reads import FillPage
+from stentor.protocols.delivery.repository.registry import SubscriptionRecord
+from stentor.protocols.delivery.repository.serving.start_positions import StartPositions
+from stentor.protocols.delivery.repository.serving.subscriber_feeds import LETTER
+from stentor.protocols.delivery.repository.serving.subscriptions import TopicSubscriptions
+from stentor.protocols.delivery.repository.storing.commit_queue import CommitQueue
 from stentor.protocols.delivery.repository.storing.publisher_stream import Numbers, PublisherStream
-from stentor.protocols.delivery.settings import RepositorySettings
-from stentor.protocols.delivery.transport import SendLetter
+from stentor.protocols.delivery.repository.topic_state import TopicState
 from stentor.wire.block import Block
 
 _ALL = 1 << 40  # events
 _MOST_PARTS = 4096
 _LARGEST_PAGE = 16 << 20  # bytes
 _LETTERS = 8  # of a page, if they are not too large
-_MOST_SCANS = 256  # under way: each may bring a page, and readers ask for a few pages ahead at most
+_MOST_READS = 256  # under way: each may bring a page, and clients ask for a few pages ahead at most
 
 
 class Pieces(NamedTuple):
@@ -92,40 +93,37 @@ class StoredReadServer:
 
     def __init__(
         self,
-        topic: str,
-        settings: RepositorySettings,
-        store: EventLog,
-        registry: Registry,
-        table: DisseminationTable,
-        feeds: SubscriberFeeds,
-        gossip: Gossip,
-        admission: Admission,
-        size: Callable[[], int],
+        state: TopicState,
+        membership: MembershipView,
+        commits: CommitQueue,
+        subscriptions: TopicSubscriptions,
+        start_positions: StartPositions,
     ) -> None:
-        """`size` tells how many bytes the topic has on the disk."""
-        self._topic, self._settings, self._size = topic, settings, size
-        self._log, self._registry, self._table, self._feeds = store, registry, table, feeds
-        self._gossip, self._admission = gossip, admission
-        self.handlers: dict[type[ControlEvent], Callable[[int, int, Any], None]] = {
-            StockRequest: self._stock_requested,
-            PageRequest: self._page_requested,
-            ReaderAck: self._acknowledged,
+        self._state, self._membership = state, membership
+        self._commits, self._subscriptions = commits, subscriptions
+        self._start_positions = start_positions
+        self._topic, self._settings = state.topic, state.settings
+        self._log, self._registry = state.log, state.registry
+        self.handlers: dict[type[ControlEvent], Callable[[int, Any], None]] = {
+            StockRequest: self._on_stock_request,
+            PageRequest: self._on_page_request,
+            ReaderAck: self._on_ack,
         }
 
     def _check(self, event: StockRequest | PageRequest | ReaderAck) -> None:
         if self._settings.unit:
             raise Refused(Refusal.UNKNOWN, f"{self._settings.name} stores what {self._settings.unit} wants, not all")
         self._registry.check_reader(self._topic, event.name, event.principal)
-        if not self._gossip.ready:
+        if not self._state.service.is_serving:
             raise Refused(Refusal.BUSY, f"{self._settings.name} is catching up")
 
     def _check_room(self) -> None:
-        if len(self._feeds.scans) + len(self._feeds.recalls) >= _MOST_SCANS:
+        if len(self._state.reads.scans) + len(self._state.reads.recalls) >= _MOST_READS:
             raise Refused(Refusal.BUSY, f"{self._settings.name} reads for others: try again")
 
     # ---- what there is
 
-    def _stock_requested(self, now: int, sender: int, event: StockRequest) -> None:  # noqa: ARG002
+    def _on_stock_request(self, _: int, event: StockRequest) -> None:
         name, inbox = self._settings.name, inbox_of(event.sender)
         try:
             self._check(event)
@@ -133,28 +131,30 @@ class StoredReadServer:
             _filter(event.where)
             if event.enrol and not event.name:
                 raise Refused(Refusal.PROTOCOL, "events are kept for a name: this reader has none")
+            done: Position | None = Position.of(event.done)
             if event.since:
-                self._admission.start_positions.locate(
-                    now, event.since, lambda then, frontier: self._begin(then, event, Position.before(frontier))
-                )
-            else:
-                self._begin(now, event, Position.of(event.done))
+                frontier = self._start_positions.locate(event.since, event)
+                done = None if frontier is None else Position.before(frontier)
+            if done is not None:
+                self.begin(event, done)
         except Refused as refused:
-            self._admission.say(inbox, Stock(self._topic, name, event.token, refused.code, refused.reason))
+            self._state.send(inbox, Stock(self._topic, name, event.token, refused.code, refused.reason))
 
-    def _begin(self, now: int, event: StockRequest, done: Position) -> None:
+    def begin(self, event: StockRequest, done: Position) -> None:
+        """Answer with what there is beside what a client is done with; register it first, if it wants that."""
         if event.enrol and event.name not in self._registry.subscriptions:
             frontier = tuple((each.publisher, each.incarnation, each.floor) for each in done.held if each.floor)
             where = str(Filter(event.where)) if event.where else ""
             known = SubscriptionRecord(where, frontier, event.principal, event.node)
-            self._admission.register_subscriber(event.name, known)
-            self._admission.when_safe(lambda later: self._answer(later, event, done))
+            self._subscriptions.register(event.name, known)
+            self._commits.after_sharing(AnswerStockRequest(event, done))
         else:
-            self._answer(now, event, done)
+            self.answer(event, done)
 
-    def _answer(self, now: int, event: StockRequest, done: Position) -> None:
+    def answer(self, event: StockRequest, done: Position) -> None:
+        """Tell a client what there is, in parts."""
         forgotten = self._forgotten().minus(done)
-        target = (Position.of(event.upto) if event.upto else self._admitted(now).plus(self._forgotten())).minus(done)
+        target = (Position.of(event.upto) if event.upto else self._admitted().plus(self._forgotten())).minus(done)
         over = self._log.streams.is_over
         forgotten = forgotten.plus(Position({key: target.streams[key] for key in target.streams if over(key)}))
         if not self._settings.lake:
@@ -162,14 +162,16 @@ class StoredReadServer:
         pieces = self._pieces(target, self._limit(event))
         parts = pieces.between(0, self._limit(event)).split(min(max(event.parts, 1), _MOST_PARTS))
         stock = Stock(
-            self._topic, self._settings.name, event.token,
+            self._topic,
+            self._settings.name,
+            event.token,
             members=self._registry.storing_all(),
             done=tuple(self._log.streams.current(done.held)),
             parts=tuple(part.position().held for part in parts),
             gone=(Position() if self._settings.lake else forgotten).plus(self._written_off().minus(done)).held,
             number=self._log.horizon,
-        )  # fmt: skip
-        self._admission.say(inbox_of(event.sender), stock)
+        )
+        self._state.send(inbox_of(event.sender), stock)
 
     def _forgotten(self) -> Position:
         """What there was and is not here any more."""
@@ -183,22 +185,22 @@ class StoredReadServer:
     def _limit(self, event: StockRequest) -> int:
         most = event.most if event.most > 0 else _ALL
         if event.size > 0:
-            mean = max(self._size() // max(self._log.next - self._log.first, 1), 1)
+            mean = max(self._state.size // max(self._log.next - self._log.first, 1), 1)
             most = min(most, max(event.size // mean, 1))
         return most
 
-    def _admitted(self, now: int) -> Position:
+    def _admitted(self) -> Position:
         """What is stored as it must be, and on every repository that lives, so that any of them can go on there."""
-        bundle, living = self._gossip.bundle, [peer.name for peer in self._gossip.living(now) if not peer.unit]
-        copies = self._gossip.copies(now)
+        living = [peer.name for peer in self._membership.living if not peer.unit]
+        copies, mates = self._membership.copies, self._state.bundle.same_unit_peers
         streams: dict[StreamId, Spans] = {}
         for key, stream in self._log.streams.items():
-            upto = min(stream.settled(copies, bundle.same_unit_peers), stream.settled(len(living) + 1, living))
+            upto = min(stream.settled(copies, mates), stream.settled(len(living) + 1, living))
             streams[key] = Spans(stream.stored_within(stream.floor + 1, upto))
         return Position(streams)
 
     def _pieces(self, target: Position, most: int = _ALL) -> Pieces:
-        keys = sorted(target.streams.keys() & self._log.streams.keys())  # a reader may have made up others
+        keys = sorted(target.streams.keys() & self._log.streams.keys())  # a client may have made up others
         columns: list[tuple[Numbers, Numbers, Numbers, Numbers]] = []
         for place, key in enumerate(keys):
             stream = self._log.streams[key]
@@ -215,14 +217,14 @@ class StoredReadServer:
 
     # ---- pages
 
-    def _page_requested(self, now: int, sender: int, event: PageRequest) -> None:  # noqa: ARG002
+    def _on_page_request(self, _: int, event: PageRequest) -> None:
         try:
             self._check(event)
             self._check_room()
             _filter(event.where)
         except Refused as refused:
             page = Page(self._topic, self._settings.name, event.token, refused.code, refused.reason)
-            self._admission.say(inbox_of(event.sender), page)
+            self._state.send(inbox_of(event.sender), page)
             return
         wanted = Position.of(event.wanted)
         pieces = self._pieces(wanted)
@@ -231,20 +233,19 @@ class StoredReadServer:
         if lost.streams or not len(pieces.sequences):
             self._send(event, [], lost, lost)
         elif pieces.sequences[0]:
-            first = int(pieces.sequences[0])
-            self._feeds.scan(lambda _, scanned: self._found(event, wanted, scanned), first, budget)
+            self._state.reads.scan(FillPage(event, wanted), int(pieces.sequences[0]), budget)
         elif self._settings.lake:
             floors = {key: self._log.streams[key].floor for key in pieces.keys}
             past = Position({key: Spans(wanted.streams[key].within(1, floor)) for key, floor in floors.items()})
-            self._feeds.recall(lambda _, recalled: self._recalled(event, recalled), past, budget)
+            self._state.reads.recall(event, past, budget)
         else:
             self._send(event, [], Position())
 
-    def _recalled(self, event: PageRequest, recalled: Recalled) -> None:
-        """What is forgotten came from the lake."""
+    def on_recalled(self, event: PageRequest, recalled: Recalled) -> None:
+        """Send a page of what is forgotten here, and came from the lake."""
         if recalled.reason:
             page = Page(self._topic, self._settings.name, event.token, Refusal.BUSY, recalled.reason)
-            self._admission.say(inbox_of(event.sender), page)
+            self._state.send(inbox_of(event.sender), page)
             return
         where = _filter(event.where)
         blocks = [Block(frame, schema) for frame, schema in recalled.frames]
@@ -254,7 +255,9 @@ class StoredReadServer:
         lost = recalled.sought.minus(recalled.found)
         self._send(event, [(block, -_ALL) for block in blocks], recalled.sought, lost)
 
-    def _found(self, event: PageRequest, wanted: Position, scanned: Scanned) -> None:
+    def on_scanned(self, page: FillPage, scanned: Scanned) -> None:
+        """Send a page of what was read."""
+        event, wanted = page.request, page.wanted
         where = _filter(event.where)
         found: list[tuple[Block, int]] = []
         covered: dict[StreamId, list[Span]] = {key: [] for key in wanted.streams}
@@ -294,9 +297,13 @@ class StoredReadServer:
             letters[-1].append((block, base))
             room -= len(block.frame)
         page = Page(
-            self._topic, self._settings.name, event.token, count=len(letters), covered=covered.held,
+            self._topic,
+            self._settings.name,
+            event.token,
+            count=len(letters),
+            covered=covered.held,
             lost=(lost or Position()).held,
-        )  # fmt: skip
+        )
         known = self._registry.publishers
         for index, letter in enumerate(letters):
             publishers = sorted({int(block.publisher) for block, _ in letter} & known.keys())
@@ -306,19 +313,19 @@ class StoredReadServer:
                 bases=tuple(base for _, base in letter),
                 publishers=tuple((number, known[number].name) for number in publishers),
             )
-            self._feeds.effects.append(SendLetter(inbox_of(event.sender), (part,), [block for block, _ in letter]))
+            self._state.send(inbox_of(event.sender), part, blocks=[block for block, _ in letter])
 
     # ---- what was read
 
-    def _acknowledged(self, now: int, sender: int, event: ReaderAck) -> None:  # noqa: ARG002
-        progress = self._table.destinations.get(event.name)
+    def _on_ack(self, _: int, event: ReaderAck) -> None:
+        progress = self._state.table.destinations.get(event.name)
         try:
             self._check(event)
         except Refused:
             return  # it hears of that when it asks for more
         if progress is not None and progress.advance(self._log.streams.current(event.done)):
-            self._feeds.progress_changed[event.name] = None
-        self._admission.pass_by(event.name, Position.of(event.done))
+            self._state.table.note_progress(event.name)
+        self._subscriptions.pass_by(event.name, Position.of(event.done))
 
 
 @lru_cache(maxsize=64)

@@ -1,5 +1,6 @@
 """When a subscriber says what its application has acknowledged, and says it again until that is synced."""
 
+from stentor.machine import Step
 from stentor.model.span import Span
 from stentor.protocols.delivery.retry_timer import NEVER, RetryTimer
 from stentor.protocols.delivery.settings import SubscriberSettings
@@ -9,7 +10,8 @@ from stentor.protocols.delivery.subscriber.persistent_chain import PersistentCha
 class AckReports:
     """The reports of one subscriber to the repositories. They leave together, unless somebody waits for them."""
 
-    def __init__(self, settings: SubscriberSettings) -> None:
+    def __init__(self, step: Step, settings: SubscriberSettings) -> None:
+        self._step = step
         self._settings = settings
         self._repeat = RetryTimer(settings.first_pause, settings.longest_pause)
         self._due = NEVER  # when what is unsent leaves at the latest
@@ -28,26 +30,27 @@ class AckReports:
     def forget(self) -> None:
         """Nobody steers us: what is acknowledged is said to the next one."""
         self._repeat.rest()
-        self.unsent, self._due = 0, NEVER
+        self.unsent = 0
+        self._due = NEVER
 
-    def answered(self, is_news: bool) -> None:
+    def on_sync(self, is_news: bool) -> None:
         """The repository has told a sync."""
         if is_news:
-            self._repeat.rest()  # and begins anew if something is left
+            self._repeat.rest()  # it is asked for the first time again if something is left
         else:
             self._repeat.tries = min(self._repeat.tries, 1)  # it is there: others must have it too
 
-    def is_ignored(self, now: int, chain: PersistentChain) -> bool:
+    def is_ignored(self, chain: PersistentChain) -> bool:
         """Return whether something was said again and again, and is not synced."""
         if chain.frontier <= chain.sync:
             self._repeat.rest()
         elif not self._repeat.open and self._reported > chain.sync:
-            self._repeat.ask(now)
-        return self._repeat.due <= now and self._repeat.tries >= self._settings.tries
+            self._repeat.ask(self._step.now)
+        return self._repeat.due <= self._step.now and self._repeat.tries >= self._settings.tries
 
-    def take(self, now: int, chain: PersistentChain, is_awaited: bool) -> tuple[tuple[Span, ...], int]:
+    def take(self, chain: PersistentChain, is_awaited: bool) -> tuple[tuple[Span, ...], int]:
         """Return what is to be said now, and when to look again."""
-        repeat, frontier = self._repeat, chain.frontier
+        now, repeat, frontier = self._step.now, self._repeat, chain.frontier
         if not self.unsent and frontier <= max(chain.sync, self._reported):
             self._due = NEVER
         elif self._due == NEVER:
@@ -59,5 +62,7 @@ class AckReports:
             return (), min(self._due, repeat.due)
         elif not repeat.open and frontier > chain.sync:
             repeat.ask(now)
-        self._due, self.unsent, self._reported = NEVER, 0, frontier
+        self._due = NEVER
+        self.unsent = 0
+        self._reported = frontier
         return chain.report(self._settings.asked_events), repeat.due

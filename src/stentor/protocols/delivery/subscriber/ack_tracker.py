@@ -23,12 +23,17 @@ class _Given:
     __slots__ = ("attempt", "first", "last", "run")
 
     def __init__(self, first: int, run: ChainRun, attempt: int) -> None:
-        self.first, self.last = first, first + len(run) - 1
-        self.run, self.attempt = run, attempt
+        self.first = first
+        self.last = first + len(run) - 1
+        self.run = run
+        self.attempt = attempt
 
 
 class AckTracker:
-    """Positions count released events, from 1."""
+    """Positions count released events, from 1.
+
+    Invariant: what is in `_given` covers every position that is not done.
+    """
 
     def __init__(self) -> None:
         self.position = 0  # of the last one
@@ -36,14 +41,14 @@ class AckTracker:
         self._done = Spans()
 
     def give(self, run: ChainRun, attempt: int) -> int:
-        """The position of the first of these events."""
+        """Take events in that are released; return the position of the first."""
         first = self.position + 1
         self._given.add(first, _Given(first, run, attempt))
         self.position += len(run)
         return first
 
     def acknowledge(self, first: int, last: int) -> Iterator[AckedRun]:
-        """What of these positions is news."""
+        """Take in that the application is done with these positions; return what of that is news."""
         for low, high in self._done.missing(max(first, 1), min(last, self.position)):
             for given in self._given.since(low):
                 if given.first > high:
@@ -57,7 +62,7 @@ class AckTracker:
             self._given.take()
 
     def owed(self, position: int | None = None) -> dict[StreamId, dict[int, int]]:
-        """Positions of all that the application is not done with, up to one of them, by stream and number."""
+        """Return the positions, up to one, of all that the application is not done with, by stream and number."""
         owed: dict[StreamId, dict[int, int]] = {}
         for given in self._given:
             last = given.last if position is None else min(given.last, position)

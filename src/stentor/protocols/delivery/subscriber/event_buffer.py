@@ -30,9 +30,20 @@ class StreamBuffer:
     """One stream as a subscriber sees it."""
 
     __slots__ = (
-        "acknowledged", "blocks", "explained", "former", "held", "late", "live", "pending", "released", "settled",
-        "stream", "top", "unacked",
-    )  # fmt: skip
+        "acknowledged",
+        "blocks",
+        "explained",
+        "former",
+        "held",
+        "late",
+        "live",
+        "pending",
+        "released",
+        "settled",
+        "stream",
+        "top",
+        "unacked",
+    )
 
     def __init__(self, stream: StreamId) -> None:
         self.stream = stream
@@ -41,7 +52,7 @@ class StreamBuffer:
         self.live = 0  # the last number that came by itself on this link
         self.released = Spans()  # numbers that were released, or that a repository says we are done with
         self.top = 0  # the highest of them
-        self.former = Spans()  # … under other chains: these may be told again
+        self.former = Spans()  # those of them that were released under other chains: these may be told again
         self.explained = 0  # the highest number that was told in this chain
         self.pending = 0  # events that were told and are not taken
         self.late = False  # whether some of these come after higher numbers: a repository may find lost ones again
@@ -50,7 +61,7 @@ class StreamBuffer:
         self.acknowledged = 0  # the highest number that it is done with
 
     def serve(self, wanted: Numbers) -> tuple[Block, Numbers, int] | None:
-        """A block with the first of these numbers: it, the rows of as many as it has of them, and how many."""
+        """Return a block with the first of these numbers, the rows of as many as it has of them, and how many."""
         number = int(wanted[0])
         for block in self.blocks:
             if block.catenation > number:
@@ -73,7 +84,7 @@ class StreamBuffer:
         return None
 
     def missing(self, wanted: Numbers) -> NDArray[np.intp]:
-        """Which of these numbers no block has, and were not released under an earlier chain."""
+        """Return which of these numbers no block has, and were not released under an earlier chain."""
         there = np.zeros(len(wanted), np.bool_)
         last = int(wanted[-1])
         for start, end in self.former.within(int(wanted[0]), last):
@@ -103,7 +114,7 @@ class StreamBuffer:
             self.released.add(1, list(self.released)[_MOST_PIECES // 2][1])
 
     def shed(self) -> int:
-        """Drop the blocks at the front that nobody needs any more; the bytes that this frees."""
+        """Drop the blocks at the front that nobody needs any more; return the bytes that this frees."""
         freed = 0
         while len(self.blocks) and self._is_over(self.blocks.front):
             freed += len(self.blocks.take().frame)
@@ -115,7 +126,7 @@ class StreamBuffer:
         return self.released.covers(block.catenation, last) if self.late else last <= self.top
 
     def covers(self, block: Block) -> bool:
-        """Whether all of a block is here already, or was."""
+        """Return whether all of a block is here already, or was."""
         if self._is_over(block):
             return True
         last = block.last()
@@ -134,7 +145,7 @@ class StreamBuffer:
         return len(self.blocks) > 0 and self.blocks.back.last() > self.explained
 
     def idle(self, sync: int) -> bool:
-        """Whether nothing of it is under way, so that it may be forgotten."""
+        """Return whether nothing of it is under way, so that it may be forgotten."""
         return not (len(self.blocks) or self.pending or self.unacked) and self.settled <= sync
 
 
@@ -144,7 +155,7 @@ class EventBuffer:
     def __init__(self, bound: int) -> None:
         self._bound = bound
         self.sources: dict[StreamId, StreamBuffer] = {}  # the one that was used last is last
-        self._done: dict[StreamId, tuple[Span, ...]] = {}  # … by an earlier life, of streams that are no sources
+        self._done: dict[StreamId, tuple[Span, ...]] = {}  # numbers of an earlier life, of streams that are no sources
         self.strange: dict[StreamId, int] = {}  # since when there is something that was not told of
         self.next: tuple[StreamId, int] = ((0, 0), 0)  # the event whose turn it is
         self.size = 0
@@ -182,7 +193,7 @@ class EventBuffer:
                 self.sources[stream] = source  # ask about others next time
 
     def add(self, now: int, block: Block, sync: int, *, live: bool) -> bool:
-        """Keep a block; False if an explained one had to go for it."""
+        """Keep a block; return False if an explained one had to go for it."""
         stream = (int(block.publisher), int(block.incarnation))
         source = self.sources.get(stream)
         explained = source is not None and block.catenation <= source.explained
@@ -206,7 +217,7 @@ class EventBuffer:
         return self.size <= self._bound or self._relieve()
 
     def _relieve(self) -> bool:
-        """Make room; False if it cost something that the repository has told of."""
+        """Make room; return False if it cost something that the repository has told of."""
         harmless = True
         while self.size > self._bound:
             holders = [each for each in self.sources.values() if len(each.blocks) and not self._is_next(each)]
@@ -219,7 +230,7 @@ class EventBuffer:
         return harmless
 
     def _is_next(self, source: StreamBuffer) -> bool:
-        """Whether all that is left of a source is needed now."""
+        """Return whether all that is left of a source is needed now."""
         return source.stream == self.next[0] and source.blocks.back.catenation <= self.next[1]
 
     def _drop(self, source: StreamBuffer) -> None:

@@ -1,4 +1,4 @@
-"""The chain: what the steering repository tells a subscriber, without a gap, in the order of its sequence numbers."""
+"""Persistent chain: what the steering repository tells a subscriber, without a gap and in the order of its numbers."""
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,7 +14,7 @@ Numbers = range | NDArray[np.int64]  # that grow
 
 
 def rank(numbers: Numbers, value: int) -> int:
-    """How many numbers are at or below a value."""
+    """Return how many numbers are at or below a value."""
     if isinstance(numbers, range):
         return min(max(value - numbers.start + 1, 0), len(numbers))
     return int(numbers.searchsorted(value, side="right"))
@@ -25,7 +25,7 @@ def to_array(numbers: Numbers) -> NDArray[np.int64]:
 
 
 def to_spans(numbers: Numbers) -> list[Span]:
-    """The same numbers as spans."""
+    """Return the same numbers as spans."""
     if isinstance(numbers, range):
         return [(numbers.start, numbers.stop - 1)] if numbers else []
     if not len(numbers):
@@ -44,7 +44,10 @@ class ChainRun:
     def __init__(
         self, stream: StreamId, numbers: Numbers, sequences: Numbers, before: int, redelivered: int, since: int
     ) -> None:
-        self.stream, self.numbers, self.sequences = stream, numbers, sequences
+        # Invariant: `numbers` and `sequences` grow, and are as long as each other.
+        self.stream = stream
+        self.numbers = numbers
+        self.sequences = sequences
         self.before = before  # sequence number of the event that goes before it
         self.redelivered = redelivered
         self.since = since  # when it was told
@@ -69,7 +72,7 @@ class ChainRun:
         )
 
     def span(self, start: int, end: int) -> Span:
-        """The sequence numbers of a part, and of what is not ours before each of its events."""
+        """Return the sequence numbers of a part, and of what is not ours before each of its events."""
         before = int(self.sequences[start - 1]) if start else self.before
         return before + 1, int(self.sequences[end - 1])
 
@@ -93,7 +96,7 @@ class PersistentChain:
     def extend(
         self, now: int, previous: int, upto: int, stretches: Iterable[SequenceRun], redelivered: int, most: int
     ) -> list[ChainRun] | None:
-        """Add what is new; None if something between is missing. Beyond `most` stretches the rest is left out."""
+        """Add what is new, and return it; None if something between is missing. What is beyond `most` is cut off."""
         if previous > self.upto:
             self.torn = True
             return None
@@ -114,7 +117,7 @@ class PersistentChain:
         return new
 
     def _new(self, stretches: Iterable[SequenceRun]) -> Iterator[SequenceRun]:
-        """Stretches that are not known yet, in order and joined where they meet."""
+        """Return the stretches that are not known yet, in order and joined where they meet."""
         last: SequenceRun | None = None
         known = self.upto
         for each in stretches:
@@ -135,7 +138,7 @@ class PersistentChain:
             yield last
 
     def take(self, count: int) -> None:
-        """So many events of the first run are taken."""
+        """Take so many events of the first run away."""
         run = self.runs[0]
         self.taken += count
         self.weight -= _weight(run, count)
@@ -158,13 +161,13 @@ class PersistentChain:
         return self.upto if done >= self.tail else done
 
     def report(self, most: int) -> tuple[Span, ...]:
-        """What is acknowledged above the sync, in few spans."""
+        """Return what is acknowledged above the sync, in few spans."""
         frontier = self.frontier
         spans = [(self.sync + 1, frontier)] if frontier > self.sync else []
         return (*spans, *self.acked.within(frontier + 1, self.upto)[:most])
 
     def confirm(self, sync: int) -> bool:
-        """The sync has advanced, perhaps."""
+        """Take a sync in; return whether it has advanced."""
         if sync <= self.sync:
             return False
         self.sync = sync
@@ -173,7 +176,7 @@ class PersistentChain:
         return True
 
     def forgets(self, rectify: Rectify) -> bool:
-        """Whether it lists what is acknowledged."""
+        """Return whether a repository lists what is acknowledged."""
         if not self.acked:
             return False
         return any(self.acked.within(run.sequence, run.sequence + run.count - 1) for run in rectify.stretches)
@@ -193,7 +196,7 @@ def _meet(last: SequenceRun, each: SequenceRun) -> bool:
 
 
 def _grouped(stretches: Iterable[SequenceRun]) -> Iterator[tuple[StreamId, list[SequenceRun]]]:
-    """Neighbours of one stream whose numbers grow."""
+    """Return neighbours of one stream whose numbers grow, together."""
     group: list[SequenceRun] = []
     for each in stretches:
         if group:

@@ -7,7 +7,7 @@ missing is asked for, and so are events that do not come; sections 3.8 to 3.11 o
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from stentor.machine import Effect, Input, StartTimer, Timer, TimerFired
+from stentor.machine import Effect, Input, StartTimer, Step, Timer, TimerFired
 from stentor.model.communication import bundle_of, inbox_of, repository_name
 from stentor.model.control import (
     ControlEvent,
@@ -63,61 +63,66 @@ class ReliableSubscriber:
         since: str = "now",
         settings: SubscriberSettings | None = None,
     ) -> None:
-        """Without a filter, be it "" for all, the one that is registered holds."""
-        self.topic, self.name = check_topic(topic), name
-        self._incarnation, self._where, self._since = incarnation, where, since
+        """`where` is a filter, "" for all events; None if the filter that is registered holds."""
+        self.topic = check_topic(topic)
+        self.name = name
+        self._incarnation = incarnation
+        self._where = where
+        self._since = since
         self._settings = settings = settings or SubscriberSettings()
-        self.steering = Steering(topic, name, "subscriber", incarnation, self._introduce, settings.steering)
+        self._step = step = Step()
+        self.steering = Steering(step, topic, name, "subscriber", incarnation, self._introduce, settings.steering)
         self.buffer = EventBuffer(settings.buffer)
-        self.listening = ListenControl(topic, where, settings.buffer)
-        self.chain: PersistentChain | None = None  # None: no repository steers us
+        self.listening = ListenControl(step, topic, where, settings.buffer)
+        # None if no repository steers us. Invariant: between steps, its attempt is that of the steering.
+        self.chain: PersistentChain | None = None
         self.traces = TraceBuffer(on=False)
         self._principal = ""
         self._linked = False
         self._acks = AckTracker()
         self._owed: dict[StreamId, dict[int, int]] = {}  # positions that an earlier chain gave, by number
         self._again: dict[int, Span] = {}  # their sequence numbers in this chain, as far as they are told
+        # What is stable and was not handed out. Invariant: `_ready_size` is the sum of the sizes of its frames.
         self._ready: list[endpoint_api.ReleasedBatch] = []
         self._ready_size = 0
-        self._hungry = False
-        self._handing = Handing(topic, name, incarnation, settings)
+        self._wants_more = False
+        self._handing = Handing(step, topic, name, incarnation, settings)
         self._dropped = 0  # events for which there was no room
-        self._repairs = RepairRequests(
-            settings.asked_events, min(settings.asked, settings.buffer // 2), settings.missing
-        )
+        self._repairs = RepairRequests(step, settings)
         self._asking = RetryTimer(settings.first_pause, settings.longest_pause)  # for events that are missing
         self._stuck = 0  # where the chain was when it was asked
         self._inquiring = RetryTimer(settings.doubt, settings.doubt)  # what there is after what we know
-        self._news = 0  # when the repository was last heard
+        self._heard_at = 0  # when the repository last told something
         self._doubt, self._quiet = settings.doubt, settings.quiet
-        self._reports = AckReports(settings)
+        self._reports = AckReports(step, settings)
         self._waiting: list[int] = []  # tokens
         self._unsafe = False  # whether something is acknowledged and not known to be synced
         self._timer = NEVER
-        self._effects: list[Effect] = []
-        self._inputs: dict[type[Input], Callable[[int, Any], None]] = {
-            transport.LinkUp: self._link_made,
-            transport.LinkDown: self._link_lost,
-            transport.Vouched: lambda now, vouched: self.steering.vouch(now, vouched.members, vouched.ended),
-            transport.EventsReceived: self._arrived,
-            transport.LetterReceived: self._heard,
-            transport.Listening: self._listening,
-            endpoint_api.Acknowledged: self._acknowledged,
-            endpoint_api.MoreRequested: self._wanted,
-            endpoint_api.DurabilityAwaited: self._awaited,
-            endpoint_api.Leaving: self._leaving,
-            TimerFired: self._timer_fired,
+        self._inputs: dict[type[Input], Callable[[Any], None]] = {
+            transport.LinkUp: self._on_link_up,
+            transport.LinkDown: self._on_link_down,
+            transport.Vouched: lambda vouched: self.steering.vouch(vouched.members, vouched.ended),
+            transport.EventsReceived: lambda received: self._keep(received.blocks, live=True),
+            transport.LetterReceived: self._on_letter,
+            transport.Listening: self._on_listening,
+            endpoint_api.Acknowledged: self._on_acknowledged,
+            endpoint_api.MoreRequested: self._on_more_requested,
+            endpoint_api.DurabilityAwaited: lambda awaited: self._waiting.append(awaited.token),
+            endpoint_api.Leaving: self._on_leaving,
+            TimerFired: self._on_timer,
         }
 
     def step(self, now: int, happened: Input) -> list[Effect]:
-        self._inputs[type(happened)](now, happened)
+        step = self._step
+        step.now = now
+        self._inputs[type(happened)](happened)
         if self.chain is not None and (self.chain.attempt != self.steering.attempt or self.steering.ended):
             self._drop_chain()
         if self.steering.ended is not None:
             self._drop_ready()
         self._advance()
-        if self._hungry and self._ready:
-            self._effects.append(endpoint_api.Release(self._ready))
+        if self._wants_more and self._ready:
+            step.emit(endpoint_api.Release(self._ready))
             self.traces.release(now, self.topic, self.name, self._ready)
             self._drop_ready()
             self._advance()
@@ -125,49 +130,46 @@ class ReliableSubscriber:
             self.listening.catch_up(self.buffer.size, self.buffer.pending, self._repairs.mean)
         due = NEVER
         if self._linked:
-            due = min(self._seek(now), self._inquire(now), self._report(now), self._part(now), self.steering.due)
+            due = min(self._seek(), self._inquire(), self._report(), self._part(), self.steering.due)
         self._confirm_waiting()
-        self._effects += self.steering.effects
-        self.steering.effects.clear()
-        self._effects += self.listening.effects
-        self.listening.effects.clear()
         if due < self._timer:  # one that fires too early does no harm
             self._timer = due
-            self._effects.append(StartTimer(SubscriberTick(), due))
-        effects, self._effects = self._effects, []
-        return effects
+            step.emit_last(StartTimer(SubscriberTick(), due))
+        return step.end()
 
     def _drop_ready(self) -> None:
         """What is ready is handed out, or never will be: another life may be handed the same by now."""
-        self._hungry, self._ready, self._ready_size = False, [], 0
+        self._wants_more = False
+        self._ready = []
+        self._ready_size = 0
 
     # ---- the link and the repository
 
-    def _link_made(self, now: int, linked: transport.LinkUp) -> None:
+    def _on_link_up(self, linked: transport.LinkUp) -> None:
         self._principal = linked.principal
         self._linked = True
-        self._news = now
+        self._heard_at = self._step.now
         self.buffer.relink()
         self._asking.rest()
         self._inquiring.rest()
         self._repairs.forget()
         self._reports.relink()
-        self.steering.link(now, linked.node)
+        self.steering.link(linked.node)
 
-    def _link_lost(self, now: int, lost: transport.LinkDown) -> None:  # noqa: ARG002
-        self._linked = self.listening.in_notice_group = False
+    def _on_link_down(self, _: transport.LinkDown) -> None:
+        self._linked = False
         self.listening.leave()
         self.steering.unlink()
-        self._effects += self._handing.fail()
+        self._handing.fail()
 
     def _introduce(self, attempt: int) -> Recovery:
         return Recovery(
-            self.topic,
-            self.name,
-            "subscriber",
-            attempt,
-            self._principal,
-            self._incarnation,
+            topic=self.topic,
+            sender=self.name,
+            role="subscriber",
+            attempt=attempt,
+            principal=self._principal,
+            incarnation=self._incarnation,
             where=self._where or "",
             since=self._since,
             node=self.steering.node,
@@ -176,24 +178,22 @@ class ReliableSubscriber:
             keeps=self._where is None,
         )
 
-    def _arrived(self, now: int, arrived: transport.EventsReceived) -> None:
-        self._keep(now, arrived.blocks, live=True)
-
-    def _keep(self, now: int, blocks: Iterable[Block], *, live: bool) -> None:
+    def _keep(self, blocks: Iterable[Block], *, live: bool) -> None:
+        """Keep events until their turn comes; `live` are those that came as they were published."""
         sync = self.chain.sync if self.chain is not None else 0
         number = self.listening.number
         if self.chain is not None and self.chain.runs:
             self.buffer.next = (self.chain.runs[0].stream, self.chain.runs[0].first)
         for block in blocks:
-            if (not live or block.topic == number) and not self.buffer.add(now, block, sync, live=live):
+            if (not live or block.topic == number) and not self.buffer.add(self._step.now, block, sync, live=live):
                 self._repairs.forget()  # what was asked for may have been dropped
         if self.buffer.dropped > self._dropped:
             self._dropped = self.buffer.dropped
             self.listening.fall_behind()
             self.buffer.relink()  # nothing comes by itself any more
 
-    def _listening(self, now: int, listening: transport.Listening) -> None:  # noqa: ARG002
-        if self.listening.heard(listening.to):
+    def _on_listening(self, listening: transport.Listening) -> None:
+        if self.listening.on_listening(listening.to):
             self._tune_in()
 
     def _tune_in(self) -> None:
@@ -202,40 +202,40 @@ class ReliableSubscriber:
 
     def _explore(self, chain: PersistentChain, *, tuned: bool = False) -> None:
         """Ask what there is after what we know."""
-        self._post(SubscriberNak(self.topic, self.name, chain.attempt, (), chain.upto, tuned, self._handing.asks))
+        self._send(SubscriberNak(self.topic, self.name, chain.attempt, (), chain.upto, tuned, self._handing.asks))
 
-    def _heard(self, now: int, heard: transport.LetterReceived) -> None:
-        for event in heard.events:
-            if not self.steering.hear(now, heard.sender, event):
+    def _on_letter(self, letter: transport.LetterReceived) -> None:
+        for event in letter.events:
+            if not self.steering.hear(letter.sender, event):
                 continue
             if isinstance(event, RecoveryResponse):
-                self._recovered(now, event)
+                self._on_recovery_response(event)
             elif isinstance(event, Retransmission):
-                self._repairs.learn(heard.blocks)
-                self._keep(now, heard.blocks, live=False)
+                self._repairs.learn(letter.blocks)
+                self._keep(letter.blocks, live=False)
             elif self.chain is None:
                 continue
             elif isinstance(event, Persistent):
                 if event.attempt >= 0 or self._handing.is_known:
-                    self._told(now, self.chain, event, event.previous)
+                    self._extend(self.chain, event, event.previous)
             elif isinstance(event, Rectify):
-                self._rectified(now, self.chain, event)
+                self._on_rectify(self.chain, event)
             elif isinstance(event, Sync):
-                self._synced(now, self.chain, event.upto)
+                self._on_sync(self.chain, event.upto)
                 if event.ended:
-                    self._effects += self._handing.noted()
+                    self._handing.complete()
 
-    def _recovered(self, now: int, response: RecoveryResponse) -> None:
+    def _on_recovery_response(self, response: RecoveryResponse) -> None:
         if self.chain is None or self.chain.attempt != response.attempt:
             self._drop_chain()
             self.chain = PersistentChain(self.steering.repository, response.attempt, response.sync)
             self.buffer.recall(response.done)
-            self._news = now
+            self._heard_at = self._step.now
             self._reports.begin(response.sync)
-            self.buffer.recheck(now)
+            self.buffer.recheck(self._step.now)
             self._owed = self._acks.owed()
         else:
-            self._synced(now, self.chain, response.sync)
+            self._on_sync(self.chain, response.sync)
         if response.within in ("", top_of(self.steering.node)):  # else we have moved since we asked
             if self._where is None:
                 self.listening.where = response.where
@@ -254,48 +254,50 @@ class ReliableSubscriber:
         self._inquiring.rest()
         self._reports.forget()
 
-    def _suspect(self, now: int, reason: str) -> int:
-        self.steering.suspect(now, reason)
+    def _suspect(self, reason: str) -> int:
+        """Leave the repository; return when to look again at what was asked of it."""
+        self.steering.suspect(reason)
         self._drop_chain()
         return NEVER
 
-    def _post(self, event: ControlEvent) -> None:
-        """To the repository that steers us."""
+    def _send(self, event: ControlEvent) -> None:
+        """Send a letter to the repository that steers us."""
         assert self.chain is not None
-        self._effects.append(transport.SendLetter(inbox_of(repository_name(self.chain.repository)), (event,)))
+        self._step.emit(transport.SendLetter(inbox_of(repository_name(self.chain.repository)), (event,)))
 
     # ---- the chain
 
-    def _told(self, now: int, chain: PersistentChain, told: Persistent | Rectify, previous: int) -> bool:
-        """Whether it is news."""
+    def _extend(self, chain: PersistentChain, told: Persistent | Rectify, previous: int) -> bool:
+        """Add to the chain what was told; return whether it has news."""
+        now = self._step.now
         new = chain.extend(now, previous, told.upto, told.stretches, told.redelivered, self._settings.chain)
         if new is None:
             return False
         self.listening.left = told.left
-        self._effects += self._handing.hear(told, bool(new))
+        self._handing.hear(told, bool(new))
         for run in new:
             self.buffer.announce(self.buffer.source(run.stream, chain.sync), run)
-        self._news = now
+        self._heard_at = now
         self._inquiring.rest()
         if new:
             self._doubt, self._quiet = self._settings.doubt, self._settings.quiet
         return bool(new)
 
-    def _rectified(self, now: int, chain: PersistentChain, rectify: Rectify) -> None:
-        self._synced(now, chain, rectify.sync)
+    def _on_rectify(self, chain: PersistentChain, rectify: Rectify) -> None:
+        self._on_sync(chain, rectify.sync)
         if chain.forgets(rectify):
             self._reports.unsent += 1  # an acknowledgement was lost, or its reader began anew
-        if not self._told(now, chain, rectify, min(rectify.sync, chain.upto)):
+        if not self._extend(chain, rectify, min(rectify.sync, chain.upto)):
             self._doubt = min(2 * self._doubt, self._settings.longest_quiet)
             self._quiet = min(2 * self._quiet, self._settings.longest_quiet)
 
-    def _synced(self, now: int, chain: PersistentChain, sync: int) -> None:
-        self._news = now
-        self._reports.answered(chain.confirm(sync))
+    def _on_sync(self, chain: PersistentChain, sync: int) -> None:
+        self._heard_at = self._step.now
+        self._reports.on_sync(chain.confirm(sync))
 
-    def _inquire(self, now: int) -> int:
-        """Ask what there is after what we know, if there is a doubt; when to look again."""
-        chain, asking = self.chain, self._inquiring
+    def _inquire(self) -> int:
+        """Ask what there is after what we know, if there is a doubt; return when to look again."""
+        now, chain, asking = self._step.now, self.chain, self._inquiring
         if chain is None:
             return NEVER
         if not asking.open:
@@ -307,30 +309,30 @@ class ReliableSubscriber:
         elif asking.due > now:
             return asking.due
         elif asking.tries >= self._settings.tries:
-            return self._suspect(now, "it does not tell what is stored")
+            return self._suspect("it does not tell what is stored")
         else:
             asking.again(now)
         self._explore(chain)
         return asking.due
 
     def _doubtful(self, chain: PersistentChain) -> int:
-        """When it is time to ask."""
+        """Return when it is time to ask."""
         if not self._handing.asks:
-            return self._news + self._quiet  # nothing was told, and nothing is missed
+            return self._heard_at + self._quiet  # nothing was told, and nothing is missed
         if chain.torn and 2 * chain.weight <= self._settings.chain:
             return 0
         if self._waiting and not chain.explored:
-            return self._news + self._doubt
+            return self._heard_at + self._doubt
         if self.buffer.strange:
             # with much that is not acknowledged a repository has a reason to say nothing
             doubt = self._doubt if chain.frontier >= chain.tail else max(self._doubt, self._settings.patience)
-            return max(self._news, next(iter(self.buffer.strange.values()))) + doubt
-        return self._news + self._quiet
+            return max(self._heard_at, next(iter(self.buffer.strange.values()))) + doubt
+        return self._heard_at + self._quiet
 
     # ---- releasing
 
     def _advance(self) -> None:
-        """Move what is stable from the chain and the bodies to what is ready."""
+        """Move what is stable from the chain and the buffer to what is ready."""
         chain = self.chain
         if chain is None:
             return
@@ -351,7 +353,7 @@ class ReliableSubscriber:
     def _give(
         self, chain: PersistentChain, source: StreamBuffer, run: ChainRun, block: Block, rows: Numbers, count: int
     ) -> int:
-        """Make some events ready; how many."""
+        """Make some events ready; return how many."""
         again = rank(run.sequences[:count], run.redelivered)
         if 0 < again < count:
             count, rows = again, rows[:again]
@@ -368,7 +370,7 @@ class ReliableSubscriber:
         return count
 
     def _repeat(self, chain: PersistentChain, source: StreamBuffer, run: ChainRun) -> None:
-        """Events that were released before, under other sequence numbers: acknowledge them under these."""
+        """Acknowledge events that were released before, under other sequence numbers, under these."""
         owed = self._owed.get(run.stream)
         if not owed:
             self._count(chain, source, run.span(0, len(run)), len(run))
@@ -388,9 +390,9 @@ class ReliableSubscriber:
 
     # ---- what is missing
 
-    def _seek(self, now: int) -> int:
-        """Ask for events that are stored and not here; when to look again."""
-        chain, asking = self.chain, self._asking
+    def _seek(self) -> int:
+        """Ask for events that are stored and not here; return when to look again."""
+        now, chain, asking = self._step.now, self.chain, self._asking
         if chain is None or not chain.runs or self._ready_size >= self._settings.batch:
             asking.rest()
             return NEVER
@@ -401,54 +403,53 @@ class ReliableSubscriber:
         self._stuck = chain.taken
         if asking.due <= now:
             if asking.tries >= self._settings.tries:
-                return self._suspect(now, "it does not send what is missing")
+                return self._suspect("it does not send what is missing")
             asking.again(now)
             self._repairs.forget()
-        spans, due = self._repairs.find(now, chain, self.buffer)
+        spans, due = self._repairs.find(chain, self.buffer)
         if spans:
             if not asking.open:
                 asking.ask(now)
-            self._post(SubscriberNak(self.topic, self.name, chain.attempt, tuple(spans)))
+            self._send(SubscriberNak(self.topic, self.name, chain.attempt, tuple(spans)))
         return min(due, asking.due)
 
     # ---- the application
 
-    def _wanted(self, now: int, wanted: endpoint_api.MoreRequested) -> None:  # noqa: ARG002
-        self._hungry = not self._handing.is_leaving
+    def _on_more_requested(self, _: endpoint_api.MoreRequested) -> None:
+        self._wants_more = not self._handing.is_leaving
         if not self._handing.asks:
             self._handing.asks = True
             if self.chain is not None:
                 self._explore(self.chain)
-                self._inquiring.ask(now)
+                self._inquiring.ask(self._step.now)
 
-    def _leaving(self, now: int, leaving: endpoint_api.Leaving) -> None:
-        self._hungry = False
-        self._handing.begin_farewell(now, leaving, self._acks, self.buffer.sources)
-        is_of_use = self._handing.asks or leaving.unsubscribes  # else there is nothing to write down
-        if not is_of_use or not self._linked:
-            self._effects += self._handing.fail() if is_of_use else self._handing.noted()
+    def _on_leaving(self, leaving: endpoint_api.Leaving) -> None:
+        self._wants_more = False
+        self._handing.begin_farewell(leaving, self._acks, self.buffer.sources)
+        if not (self._handing.asks or leaving.unsubscribes):
+            self._handing.complete()  # there is nothing to write down
+        elif not self._linked:
+            self._handing.fail()
 
-    def _part(self, now: int) -> int:
-        """Say farewell, and again until it is answered; when to look again."""
+    def _part(self) -> int:
+        """Say farewell, and again until it is answered; return when to look again."""
         if self.chain is None:
-            self._effects += self._handing.fail()
+            self._handing.fail()
             return NEVER
-        farewell, due = self._handing.farewell(now, self.chain.attempt)
+        farewell, due = self._handing.farewell(self.chain.attempt)
         if farewell is not None:
-            self._post(farewell)
+            self._send(farewell)
         return due
 
-    def _awaited(self, now: int, awaited: endpoint_api.DurabilityAwaited) -> None:  # noqa: ARG002
-        self._waiting.append(awaited.token)
-
-    def _acknowledged(self, now: int, acknowledged: endpoint_api.Acknowledged) -> None:
+    def _on_acknowledged(self, acknowledged: endpoint_api.Acknowledged) -> None:
         for first, last in acknowledged.spans:
             for done in self._acks.acknowledge(first, last):
-                self._done(done)
+                self._book(done)
                 spans = to_spans(done.run.numbers[done.start : done.end])
-                self.traces.acknowledge(now, self.topic, self.name, done.run.stream, spans)
+                self.traces.acknowledge(self._step.now, self.topic, self.name, done.run.stream, spans)
 
-    def _done(self, done: AckedRun) -> None:
+    def _book(self, done: AckedRun) -> None:
+        """Note for the repository what the application is done with."""
         self._unsafe = True
         run, events = done.run, done.end - done.start
         source = self.buffer.sources[run.stream]  # it is not forgotten as long as this is not done
@@ -465,17 +466,17 @@ class ReliableSubscriber:
             if span is not None and chain is not None:
                 self._count(chain, source, span, 1)
 
-    def _report(self, now: int) -> int:
-        """Say what is acknowledged, and again until it is synced; when to look again."""
+    def _report(self) -> int:
+        """Say what is acknowledged, and again until it is synced; return when to look again."""
         chain = self.chain
         if chain is None:
             return NEVER
-        if self._reports.is_ignored(now, chain):
-            return self._suspect(now, "it does not sync what is acknowledged")
-        spans, due = self._reports.take(now, chain, bool(self._waiting))
+        if self._reports.is_ignored(chain):
+            return self._suspect("it does not sync what is acknowledged")
+        spans, due = self._reports.take(chain, bool(self._waiting))
         if spans:
             ack = SubscriberAck(self.topic, self.name, self._incarnation, chain.repository, spans)
-            self._effects.append(transport.SendLetter(bundle_of(self.topic), (ack,)))
+            self._step.emit(transport.SendLetter(bundle_of(self.topic), (ack,)))
         return due
 
     def _confirm_waiting(self) -> None:
@@ -487,12 +488,12 @@ class ReliableSubscriber:
             return
         for token in self._waiting:
             if self._unsafe and ended is not None:
-                self._effects.append(endpoint_api.ConfirmDurable(token, 0, ended.code, ended.reason))
+                self._step.emit(endpoint_api.ConfirmDurable(token, 0, ended.code, ended.reason))
             else:
-                self._effects.append(endpoint_api.ConfirmDurable(token))
+                self._step.emit(endpoint_api.ConfirmDurable(token))
         self._waiting = []
 
-    def _timer_fired(self, now: int, fired: TimerFired) -> None:
+    def _on_timer(self, fired: TimerFired) -> None:
         if isinstance(fired.timer, SubscriberTick):
             self._timer = NEVER
-            self.steering.tick(now)
+            self.steering.tick()

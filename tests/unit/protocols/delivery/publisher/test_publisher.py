@@ -24,10 +24,8 @@ from stentor.protocols.delivery.endpoint_api import (
     ConfirmDurable,
     DrawLife,
     DurabilityAwaited,
-    Entrusted,
-    EntrustedMany,
-    Forbid,
     LifeDrawn,
+    Refuse,
     ReportSteering,
     ResumePublishing,
     TurnEnded,
@@ -85,7 +83,7 @@ class Bench:
 
     def send(self, *bodies: bytes) -> list[Effect]:
         for body in bodies:
-            assert self.publisher.step(self.now, Entrusted({}, body, 5)) == []
+            self.publisher.publish({}, body, 5)
         return self.step(TurnEnded())
 
     def ack(self, upto: int, singles: tuple[tuple[int, int], ...] = (), copies: tuple[int, ...] = ()) -> list[Effect]:
@@ -126,8 +124,8 @@ def test_what_a_turn_brings_leaves_with_one_order() -> None:
     assert block.publisher == publisher_id("alice", end_name("publisher", "me", "t"))
     block.verify()
     assert effects[1:] == [order(1, 2)]
-    bench.publisher.step(0, Entrusted({"a": 1}, b"", 0))
-    bench.publisher.step(0, Entrusted({"a": "text"}, b"", 0))
+    bench.publisher.publish({"a": 1}, b"", 0)
+    bench.publisher.publish({"a": "text"}, b"", 0)
     effects = bench.step(TurnEnded())
     assert published(effects) == [(3, 3), (4, 4)]
     assert effects[2:] == [order(3, 4)], "one for all frames of the turn"
@@ -136,7 +134,7 @@ def test_what_a_turn_brings_leaves_with_one_order() -> None:
 def test_before_a_repository_steers_it_events_wait() -> None:
     bench = Bench()
     assert bench.send(b"1") == []
-    bench.publisher.step(0, EntrustedMany({}, [b"2", b"3"], 0))
+    bench.publisher.publish_many({}, [b"2", b"3"], 0)
     assert bench.step(TurnEnded()) == []
     linked = bench.link()
     assert published(linked) == [], "whether all may hear it is not known yet"
@@ -181,9 +179,9 @@ def test_wrong_events_change_nothing() -> None:
     bench = ready()
     bench.publisher.limit(1 << 20)
     with pytest.raises(BodyTooLarge):
-        bench.publisher.step(0, Entrusted({}, bytes(1 << 20), 0))
+        bench.publisher.publish({}, bytes(1 << 20), 0)
     assert bench.step(TurnEnded()) == []
-    bench.publisher.step(0, Entrusted({}, bytes(bench.publisher.largest_body), 0))
+    bench.publisher.publish({}, bytes(bench.publisher.largest_body), 0)
     block = next(each.block for each in bench.step(TurnEnded()) if isinstance(each, Publish))
     assert len(letter.write([Retransmission("t", "me")], [block])) < 1 << 20, "it can be sent again"
 
@@ -215,7 +213,7 @@ def test_exactly_what_is_missing_is_sent_again_to_the_whole_bundle() -> None:
 def test_who_waits_is_told_when_all_before_is_stored() -> None:
     bench = ready(copies=2)
     assert bench.step(DurabilityAwaited(1)) == [ConfirmDurable(1, 0)]
-    bench.publisher.step(0, Entrusted({}, b"1", 0))
+    bench.publisher.publish({}, b"1", 0)
     effects = bench.step(DurabilityAwaited(2))
     assert effects[1:] == [order(1, 1)]
     bench.send(b"2")
@@ -346,7 +344,7 @@ def test_who_is_refused_is_told_and_so_is_everyone_who_waits() -> None:
     attempt = bench.publisher.steering.attempt
     effects = bench.hear(Denial("t", "r", attempt, Refusal.NOT_AUTHORISED, "revoked"))
     over = (0, Refusal.NOT_AUTHORISED, "revoked")
-    assert effects == [ConfirmDurable(1, *over), ConfirmDurable(2, *over), Forbid(Refusal.NOT_AUTHORISED, "revoked")]
+    assert effects == [ConfirmDurable(1, *over), ConfirmDurable(2, *over), Refuse(Refusal.NOT_AUTHORISED, "revoked")]
     assert bench.send(b"2") == []
     assert bench.step(DurabilityAwaited(3)) == [ConfirmDurable(3, *over)]
 
@@ -354,7 +352,7 @@ def test_who_is_refused_is_told_and_so_is_everyone_who_waits() -> None:
 def test_another_principal_cannot_go_on_with_the_same_events() -> None:
     bench = ready()
     effects = bench.step(LinkUp("bob"))
-    assert effects == [Forbid(Refusal.UNAUTHENTICATED, "this publisher was 'alice' and is 'bob' now")]
+    assert effects == [Refuse(Refusal.UNAUTHENTICATED, "this publisher was 'alice' and is 'bob' now")]
 
 
 FORMER = Resumption(Incarnation(2), 10)
@@ -422,7 +420,7 @@ def test_a_publisher_whose_clock_was_set_back_takes_the_next_life(resumption: Re
     bench.step(DurabilityAwaited(1))
     effects = denied(bench, newest=9)
     assert DrawLife() in effects
-    assert not [effect for effect in effects if isinstance(effect, Forbid)], "nothing is given up"
+    assert not [effect for effect in effects if isinstance(effect, Refuse)], "nothing is given up"
     bench.step(LifeDrawn(7))
     bench.wait()
     bench.hear(ProbeAnswer("t", "r", bench.publisher.steering.attempt, True, ("r",)))
@@ -435,7 +433,7 @@ def test_a_publisher_that_began_before_the_newest_one_is_fenced() -> None:
     bench = Bench()
     bench.link()
     assert DrawLife() in denied(bench, newest=9)
-    assert Forbid(Refusal.FENCED, "a newer one") in bench.step(LifeDrawn(12))
+    assert Refuse(Refusal.FENCED, "a newer one") in bench.step(LifeDrawn(12))
 
 
 @pytest.mark.req("RD-16", "RD-25")
@@ -443,4 +441,4 @@ def test_a_publisher_that_was_steered_is_fenced_whatever_its_clock_says() -> Non
     bench = ready()
     bench.hear(Migrate("t", "r"))
     bench.wait()
-    assert Forbid(Refusal.FENCED, "a newer one") in denied(bench, newest=9)
+    assert Refuse(Refusal.FENCED, "a newer one") in denied(bench, newest=9)

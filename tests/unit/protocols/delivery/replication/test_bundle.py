@@ -11,6 +11,7 @@ from stentor.model.ids import publisher_id
 from stentor.model.record import Kind, RecordHeader
 from stentor.protocols.delivery.replication.bundle import Bundle, PeerRepository
 from stentor.protocols.delivery.repository.repository import TopicRepository, TopicTick
+from stentor.protocols.delivery.repository.service import ServiceChange
 from stentor.protocols.delivery.repository.storing.streams import Streams
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.protocols.delivery.transport import EventsReceived
@@ -85,15 +86,18 @@ def test_nobody_is_ready_who_has_not_heard_all_that_others_have() -> None:
     repository = TopicRepository("t", RepositorySettings(name="r1"))
     gossip, now = repository.gossip, 10 * SECOND
     repository.registry.create(TopicTerms("owner"), {"r1": "keeper", "r2": "keeper"})
-    gossip.admit(now, repository.registry.units)
-    gossip.linked(now, "keeper")
+    repository.state.service.change(ServiceChange.LEDGER_READ)
+    repository.state.step.now = now
+    gossip.admit()
+    gossip.linked("keeper")
     news = GossipState("t", "r2", True, (), repository.registry.digest, whole=False)
     sender = publisher_id("keeper", repository_name("r2"))
-    gossip.hear(now, sender, news, ())
-    gossip.judge(now + SECOND)
+    gossip.hear(sender, news, ())
+    repository.state.step.now = now + SECOND
+    gossip.judge()
     assert not gossip.ready, "it was told only what has changed"
-    gossip.hear(now, sender, msgspec.structs.replace(news, whole=True), ())
-    gossip.judge(now + SECOND)
+    gossip.hear(sender, msgspec.structs.replace(news, whole=True), ())
+    gossip.judge()
     assert gossip.ready
 
 

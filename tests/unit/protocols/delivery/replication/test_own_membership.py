@@ -134,7 +134,7 @@ def test_a_repository_that_is_added_back_while_it_leaves_serves_again() -> None:
         bundle.write(name)
     bundle.pass_time(2000)
     assert leaving.gossip.ready
-    assert not leaving.gone
+    assert not leaving.is_gone
     bundle.clear()
     bundle.recover("publisher", "shop", "r3", attempt=2)
     assert [response.sender for response in bundle.told(RecoveryResponse, "shop")] == ["r3"]
@@ -155,8 +155,8 @@ def test_a_repository_does_not_leave_before_others_know_what_subscribers_acknowl
     bundle.owner("r2", TopicTask.REMOVE_REPOSITORY, repositories=("r1",))
     for _ in range(100):
         bundle.pass_time(50)
-        if bundle.repositories["r1"].gone:
+        if bundle.repositories["r1"].is_gone:
             break
-    assert bundle.repositories["r1"].gone
+    assert bundle.repositories["r1"].is_gone
     (held,) = bundle.repositories["r2"].table.destinations["billing"].reached()
     assert held.floor == 4

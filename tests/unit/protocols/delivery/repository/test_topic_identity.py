@@ -24,12 +24,11 @@ from stentor.model.control import (
 )
 from stentor.model.errors import Refusal
 from stentor.model.ids import Incarnation, publisher_id
-from stentor.protocols.delivery.endpoint_api import Entrusted, TurnEnded
+from stentor.protocols.delivery.endpoint_api import TurnEnded
 from stentor.protocols.delivery.publisher.publisher import ReliablePublisher
 from stentor.protocols.delivery.repository.registry import LIFE, Registry
 from stentor.protocols.delivery.repository.registry_records import Holding
 from stentor.protocols.delivery.repository.repository import TopicTick
-from stentor.protocols.delivery.steering import Steering
 from stentor.protocols.delivery.transport import LetterReceived, LinkUp, SendLetter, Vouched
 
 pytestmark = pytest.mark.req("RD-01", "GE-15")
@@ -218,7 +217,7 @@ def test_a_publisher_names_the_topic_that_it_means() -> None:
     repository, attempt = publisher_id("keeper", repository_name("r")), publisher.steering.attempt
     publisher.step(1, LetterReceived(repository, [ProbeAnswer("t", "r", attempt, True, ("r",))]))
     publisher.step(2, LetterReceived(repository, [RecoveryResponse("t", "r", attempt, 1, ("r",), version=REBORN)]))
-    publisher.step(3, Entrusted({}, b"1", 0))
+    publisher.publish({}, b"1", 0)
     sent = publisher.step(3, TurnEnded())
     sent += publisher.step(4, LetterReceived(repository, [RepositoryNak("t", "r", 3, ((1, 1),))]))
     told = [event for effect in sent if isinstance(effect, SendLetter) for event in effect.events]
@@ -230,11 +229,11 @@ def test_a_publisher_names_the_topic_that_it_means() -> None:
 
 def test_a_client_says_what_its_broker_knows_of_the_end_of_a_topic() -> None:
     publisher = ReliablePublisher(TOPIC, "shop", 5)  # type: ignore[arg-type]
-    steering: Steering = publisher.steering
-    steering.vouch(1, {"r1": KEEPER}, ENDED)
-    steering.link(1)
-    steering.repository = "r1"
-    steering.effects.clear()
-    steering.vouch(2, {"r1": KEEPER}, ENDED + 50)
-    posts = [effect for effect in steering.effects if isinstance(effect, SendLetter)]
-    assert [event.ended for post in posts for event in post.events if isinstance(event, Recovery)] == [ENDED + 50]
+    publisher.step(1, Vouched(TOPIC, {"r1": KEEPER}, ENDED))
+    publisher.step(1, LinkUp("alice"))
+    answer = ProbeAnswer(TOPIC, "r1", publisher.steering.attempt, True, ("r1",))
+    asked = publisher.step(2, LetterReceived(publisher_id(KEEPER, repository_name("r1")), [answer]))
+    asked += publisher.step(3, Vouched(TOPIC, {"r1": KEEPER}, ENDED + 50))
+    posts = [effect for effect in asked if isinstance(effect, SendLetter)]
+    told = [event.ended for post in posts for event in post.events if isinstance(event, Recovery)]
+    assert told == [ENDED, ENDED + 50]

@@ -19,6 +19,12 @@ WANTED = Position({(7, 1): Spans([(1, 5)])})
 REQUEST = StockRequest("orders", "", 0, "", "", "beginning", (), (), 0, 0, 1, False, "")
 
 
+def pages(patience: int = 0) -> PagesRequested:
+    return PagesRequested(
+        token=1, topic="orders", wanted=WANTED, where="", repositories=("r1", "r2"), patience=patience
+    )
+
+
 def seconds_until_it_fails(asked: AvailabilityRequested | PagesRequested) -> tuple[int, Fail]:
     """Nobody answers, and time passes."""
     machine = StoredReadClient("me", "spark", StoredReadSettings(patience=30 * SECOND))
@@ -32,7 +38,7 @@ def seconds_until_it_fails(asked: AvailabilityRequested | PagesRequested) -> tup
 
 
 def test_without_a_patience_of_its_own_a_request_has_that_of_the_settings() -> None:
-    for asked in (AvailabilityRequested(1, REQUEST), PagesRequested(1, "orders", WANTED, "", ("r1", "r2"))):
+    for asked in (AvailabilityRequested(1, REQUEST), pages()):
         second, failed = seconds_until_it_fails(asked)
         assert 30 < second <= 32
         assert failed.code is Refusal.SILENT
@@ -43,6 +49,6 @@ def test_a_request_is_given_up_after_its_own_patience() -> None:
         limit = patience * SECOND
         for asked in (
             AvailabilityRequested(1, REQUEST, limit),
-            PagesRequested(1, "orders", WANTED, "", ("r1", "r2"), limit),
+            pages(limit),
         ):
             assert patience < seconds_until_it_fails(asked)[0] <= patience + 2

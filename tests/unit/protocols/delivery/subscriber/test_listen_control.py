@@ -2,20 +2,27 @@
 
 import pytest
 
-from stentor.machine import Effect
+from stentor.machine import Effect, Step
 from stentor.model.ids import topic_id
 from stentor.protocols.delivery.subscriber.listen_control import ListenControl
 from stentor.protocols.delivery.transport import Subscribe, Unsubscribe
 
 
-def taken(attendance: ListenControl) -> list[Effect]:
-    effects, attendance.effects = attendance.effects, []
-    return effects
+class Bench(ListenControl):
+    """A listen control whose steps the test makes."""
+
+    def __init__(self, where: str) -> None:
+        self.clock = Step()
+        super().__init__(self.clock, "orders", where, 1000)
+
+
+def taken(listening: Bench) -> list[Effect]:
+    return listening.clock.end()
 
 
 @pytest.mark.req("GE-21")
 def test_who_loses_its_link_stops_listening_to_its_unit_before_it_has_another_one() -> None:
-    listening = ListenControl("orders", "price > 2", 1000)
+    listening = Bench("price > 2")
     listening.enter_unit("north")
     here = Subscribe("$within/north/orders", letters=False, where="price > 2")
     assert taken(listening) == [Unsubscribe("orders"), here]
@@ -27,7 +34,7 @@ def test_who_loses_its_link_stops_listening_to_its_unit_before_it_has_another_on
 
 
 def test_where_nothing_is_held_a_lost_link_changes_nothing() -> None:
-    listening = ListenControl("orders", "", 1000)
+    listening = Bench("")
     listening.enter_unit("")
     listening.leave()
     assert taken(listening) == []
@@ -36,7 +43,7 @@ def test_where_nothing_is_held_a_lost_link_changes_nothing() -> None:
 
 @pytest.mark.req("GE-21")
 def test_one_that_is_far_behind_listens_in_its_new_unit_once_it_has_caught_up() -> None:
-    listening = ListenControl("orders", "", 1000)
+    listening = Bench("")
     listening.enter_unit("north")
     taken(listening)
     listening.fall_behind()

@@ -30,9 +30,9 @@ from stentor.protocols.delivery.endpoint_api import (
     Acknowledged,
     ConfirmDurable,
     DurabilityAwaited,
-    Forbid,
     Leaving,
     MoreRequested,
+    Refuse,
     Release,
     ReleasedBatch,
     ReportSteering,
@@ -740,7 +740,7 @@ def test_who_is_refused_is_told_and_so_is_everyone_who_waits() -> None:
     bench.step(DurabilityAwaited(1))
     effects = bench.hear(Denial("t", "r", bench.attempt, Refusal.NOT_AUTHORISED, "revoked"))
     assert effects == [
-        ConfirmDurable(1, 0, Refusal.NOT_AUTHORISED, "revoked"), Forbid(Refusal.NOT_AUTHORISED, "revoked"),
+        ConfirmDurable(1, 0, Refusal.NOT_AUTHORISED, "revoked"), Refuse(Refusal.NOT_AUTHORISED, "revoked"),
     ]  # fmt: skip
     assert bench.wait_until(bench.now + 60 * SECOND) == []
 
@@ -755,7 +755,7 @@ def test_who_has_lost_its_name_hands_out_nothing_more() -> None:
     assert bench.released == numbers(1)
     bench.persistent(1, 2, told(2))
     reason = "a newer s is a subscriber of t already"
-    assert Forbid(Refusal.FENCED, reason) in bench.hear(Denial("t", "r", bench.attempt, Refusal.FENCED, reason))
+    assert Refuse(Refusal.FENCED, reason) in bench.hear(Denial("t", "r", bench.attempt, Refusal.FENCED, reason))
     bench.step(MoreRequested())
     assert bench.released == [], "the newer one is handed the second event"
     assert bench.done((1, 1)) == []

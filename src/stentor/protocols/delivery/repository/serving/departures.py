@@ -9,10 +9,13 @@ from typing import Any
 
 from stentor.model.communication import end_name, inbox_of
 from stentor.model.control import ControlEvent, SubscriberEnd, Sync
-from stentor.protocols.delivery.repository.registry import Registry
-from stentor.protocols.delivery.repository.serving.admission import Admission
-from stentor.protocols.delivery.repository.serving.dissemination_table import DisseminationTable
+from stentor.protocols.delivery.replication.membership import MembershipView
+from stentor.protocols.delivery.repository.serving.name_holders import NameHolders
 from stentor.protocols.delivery.repository.serving.subscriber_feeds import SubscriberFeeds
+from stentor.protocols.delivery.repository.serving.subscriptions import TopicSubscriptions
+from stentor.protocols.delivery.repository.storing.commit_queue import CommitQueue
+from stentor.protocols.delivery.repository.topic_state import TopicState
+from stentor.protocols.delivery.transport import SendLetter
 
 
 class Departures:
@@ -20,25 +23,26 @@ class Departures:
 
     def __init__(
         self,
-        topic: str,
-        repository: str,
-        registry: Registry,
-        table: DisseminationTable,
+        state: TopicState,
         feeds: SubscriberFeeds,
-        admission: Admission,
+        holders: NameHolders,
+        commits: CommitQueue,
+        membership: MembershipView,
+        subscriptions: TopicSubscriptions,
     ) -> None:
-        self._topic, self._repository, self._registry, self._table = topic, repository, registry, table
-        self._feeds, self._admission = feeds, admission
-        self.handlers: dict[type[ControlEvent], Callable[[int, int, Any], None]] = {SubscriberEnd: self._on_end}
+        self._state, self._feeds = state, feeds
+        self._holders, self._commits = holders, commits
+        self._membership, self._subscriptions = membership, subscriptions
+        self.handlers: dict[type[ControlEvent], Callable[[int, Any], None]] = {SubscriberEnd: self._on_end}
 
-    def _on_end(self, now: int, sender: int, event: SubscriberEnd) -> None:  # noqa: ARG002
-        progress = self._table.destinations.get(event.sender)
-        inbox = inbox_of(end_name("subscriber", event.sender, self._topic))
+    def _on_end(self, sender: int, event: SubscriberEnd) -> None:
+        progress = self._state.table.destinations.get(event.sender)
+        inbox = inbox_of(end_name("subscriber", event.sender, self._state.topic))
         if progress is None:
             if event.unsubscribes:
                 self._confirm(inbox, event)  # the answer was lost
             return
-        if not self._admission.holders.is_subscriber(event.sender, sender):
+        if not self._holders.is_subscriber(event.sender, sender):
             return
         if event.unsubscribes:
             self._unsubscribe(inbox, event)
@@ -51,27 +55,24 @@ class Departures:
 
     def _unsubscribe(self, inbox: str, event: SubscriberEnd) -> None:
         """End a subscription, unless a newer life holds the name; its grant stays."""
-        holders = self._admission.holders
-        if event.incarnation < holders.newest("subscriber", event.sender):
-            holders.turn_away("subscriber", event.sender, inbox, event.attempt)
+        if event.incarnation < self._holders.newest("subscriber", event.sender):
+            self._holders.turn_away("subscriber", event.sender, inbox, event.attempt)
             return
-        self._feeds.cursors.pop(event.sender, None)  # it is told nothing more
-        self._admission.remember(self._registry.unsubscribe(event.sender, event.incarnation))
+        self._feeds.drop(event.sender)  # it is told nothing more
+        self._state.register(self._state.registry.unsubscribe(event.sender, event.incarnation))
         self._confirm(inbox, event)
 
     def _confirm(self, inbox: str, event: SubscriberEnd) -> None:
         """Answer when the bundle knows."""
-        sync = Sync(self._topic, self._repository, event.attempt, 0, ended=True)
-        self._admission.when_safe(lambda _: self._admission.say(inbox, sync))
+        sync = Sync(self._state.topic, self._state.settings.name, event.attempt, 0, ended=True)
+        self._commits.after_sharing(SendLetter(inbox, (sync,)))
 
-    def tick(self, *, is_agreed: bool) -> None:
+    def tick(self) -> None:
         """End the subscriptions of those that have no grant any more, if every member is here and has registered the
         same: else a newer grant may be there.
         """
-        registry, admission = self._registry, self._admission
-        revoked = [each for each in admission.revoked if each in registry.subscriptions]
-        revoked = [each for each in revoked if registry.created and not registry.admits("subscriber", each)]
-        admission.revoked = dict.fromkeys(revoked)
-        if revoked and is_agreed and self._repository == min(registry.storing_all(), default=""):
+        registry, revoked = self._state.registry, self._subscriptions.revoked()
+        is_ours = self._state.settings.name == min(registry.storing_all(), default="")
+        if revoked and is_ours and self._membership.knows_all:
             for name in revoked:
-                admission.remember(registry.unsubscribe(name))
+                self._state.register(registry.unsubscribe(name))

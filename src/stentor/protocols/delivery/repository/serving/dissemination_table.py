@@ -27,8 +27,8 @@ from stentor.wire.block import Block
 from stentor.wire.block_view import BlockView
 
 
-class ProgressRecord(msgspec.Struct, array_like=True):
-    """What is written down of a destination."""
+class ProgressRecord(msgspec.Struct, array_like=True, kw_only=True):
+    """What is written down of a subscriber."""
 
     slot: int
     epoch: int
@@ -48,9 +48,27 @@ class SubscriberProgress:
     """A registered subscriber: its subscription, and how far it is."""
 
     __slots__ = (
-        "_digest", "_news", "counted", "done", "epoch", "filter", "former", "handed", "name", "needs", "notice_group",
-        "registration", "renewed", "served", "slot", "stale", "steerer", "sync", "until", "where",
-    )  # fmt: skip
+        "_digest",
+        "_news",
+        "counted",
+        "done",
+        "epoch",
+        "filter",
+        "former",
+        "handed",
+        "name",
+        "needs",
+        "notice_group",
+        "registration",
+        "renewed",
+        "served",
+        "slot",
+        "stale",
+        "steerer",
+        "sync",
+        "until",
+        "where",
+    )
 
     def __init__(self, name: str, slot: int, epoch: int, where: str) -> None:
         self.name = name
@@ -210,9 +228,16 @@ class SubscriberProgress:
         """What to write down."""
         needs = tuple((*stream, number) for stream, number in sorted(self.needs.items()))
         progress = ProgressRecord(
-            self.slot, self.epoch, self.sync, self.reached(), self.served, self.until, needs, self.handed,
-            self.registration,
-        )  # fmt: skip
+            slot=self.slot,
+            epoch=self.epoch,
+            sync=self.sync,
+            done=self.reached(),
+            served=self.served,
+            until=self.until,
+            needs=needs,
+            handed=self.handed,
+            registration=self.registration,
+        )
         return msgspec.msgpack.encode(progress)
 
     def reached(self) -> tuple[StreamRanges, ...]:
@@ -233,14 +258,15 @@ class SubscriberProgress:
     @classmethod
     def recall(cls, name: str, known: SubscriptionRecord, note: bytes) -> "SubscriberProgress":
         progress = _progress.decode(note)
-        destination = cls(name, progress.slot, progress.epoch, known.where)
-        destination.bind(known.where, known.changes)
-        destination.sync, destination.served, destination.until = progress.sync, progress.served, progress.until
-        destination.needs = {(publisher, incarnation): number for publisher, incarnation, number in progress.needs}
-        destination.handed, destination.registration = progress.handed, progress.registration
-        destination.advance(progress.done)
-        destination.take_news()
-        return destination
+        subscriber = cls(name, progress.slot, progress.epoch, known.where)
+        subscriber.bind(known.where, known.changes)
+        subscriber.sync = progress.sync
+        subscriber.served, subscriber.until = progress.served, progress.until
+        subscriber.needs = {(publisher, incarnation): number for publisher, incarnation, number in progress.needs}
+        subscriber.handed, subscriber.registration = progress.handed, progress.registration
+        subscriber.advance(progress.done)
+        subscriber.take_news()
+        return subscriber
 
 
 def _choose(where: Filter | None, block: Block | None, count: int) -> NDArray[np.intp]:
@@ -282,7 +308,8 @@ class DisseminationTable:
         self.destinations: dict[str, SubscriberProgress] = {}
         self._slots = self._served = 0
         self.names: dict[int, str] = {}  # by slot
-        self.changed: dict[str, None] = {}  # who came, went or wants something else, since somebody looked
+        self._changed: dict[str, None] = {}  # who came, went or wants something else, since somebody looked
+        self._progressed: dict[str, None] = {}  # whose progress is to be written
         self._whole: dict[int, None] = {}  # slots that want everything
         self._index = PairIndex()
         self._digest = 0  # of what was counted of all
@@ -300,9 +327,32 @@ class DisseminationTable:
         assert (self._served, len(self._index)) == (len(served), len(served) - len(self._whole)), "who is served"
         assert self.digest == reduce(xor, (each.digest for each in everyone), 0), "the digest of other progress"
 
+    def note_progress(self, name: str) -> None:
+        """Have the progress of a subscriber written with the next commit."""
+        self._progressed[name] = None
+
+    @property
+    def progressed(self) -> Iterable[str]:
+        """The subscribers whose progress is to be written."""
+        return self._progressed
+
+    def take_progressed(self) -> list[SubscriberProgress]:
+        """Remove and return the subscribers whose progress is to be written."""
+        names, self._progressed = self._progressed, {}
+        return [self.destinations[name] for name in names if name in self.destinations]
+
+    def take_changed(self) -> dict[str, None]:
+        """Remove and return who came, went or wants something else."""
+        changed, self._changed = self._changed, {}
+        return changed
+
+    def change_all(self) -> None:
+        """Have all that subscribers want told again."""
+        self._changed.update(dict.fromkeys(self.destinations))
+
     def recall(self, name: str, known: SubscriptionRecord, note: bytes) -> SubscriberProgress:
         progress = SubscriberProgress.recall(name, known, note)
-        self.changed[name] = None
+        self._changed[name] = None
         self._enter(progress)
         return progress
 
@@ -317,7 +367,7 @@ class DisseminationTable:
         progress = SubscriberProgress(name, self._slots + 1, epoch, known.where)
         progress.bind(known.where, known.changes)
         progress.served, progress.registration = served, known.registration
-        self.changed[name] = None
+        self._changed[name] = None
         self._enter(progress)
         return progress
 
@@ -326,13 +376,13 @@ class DisseminationTable:
         self._leave(progress)
         progress.bind(known.where, known.changes)
         progress.epoch = epoch
-        self.changed[progress.name] = None
+        self._changed[progress.name] = None
         self._enter(progress)
 
     def remove(self, name: str) -> None:
         progress = self.destinations.pop(name, None)
         if progress is not None:
-            self.changed[name] = None
+            self._changed[name] = None
             del self.names[progress.slot]
             self._leave(progress)
             self._stale.pop(progress, None)

@@ -6,9 +6,7 @@ mail. So wherever the name appears, and whichever repository is left by then, th
 
 from collections.abc import Callable, Mapping
 
-from stentor.model.mail import RECIPIENT, mail_filter, recipients_of
-from stentor.protocols.delivery.repository.registry import SubscriptionRecord
-from stentor.protocols.delivery.repository.serving.admission import Admission
+from stentor.model.mail import RECIPIENT, recipients_of
 from stentor.protocols.delivery.repository.serving.dissemination_table import DisseminationTable
 from stentor.wire.block import Block
 
@@ -39,8 +37,9 @@ class Mailboxes:
         names = recipients_of(() if column is None else column.to_list())
         return {name: None for name in names if name not in self._table.destinations}
 
-    def register_addressees(self, admission: Admission) -> None:
-        """Keep mail for those who are new; what is stored already is matched with their filters when they read it."""
-        while self._new:
-            name, _ = self._new.popitem()
-            admission.register_subscriber(name, SubscriptionRecord(mail_filter(name)))
+    def take_addressees(self) -> list[str]:
+        """Remove and return the names that become subscribers. What is stored for them already is matched with their
+        filters when they read it.
+        """
+        names, self._new = self._new, {}
+        return list(reversed(names))

@@ -6,38 +6,58 @@ life than the one that it steers tells the older one so. Repositories that canno
 once they can, the newer one stays.
 """
 
-from collections.abc import Callable
+from collections.abc import Iterable
 
 from stentor.model.communication import Role, end_name, inbox_of
-from stentor.model.control import ControlEvent, Denial, GossipSteering, Recovery, SubscriberNak
+from stentor.model.control import Denial, GossipSteering, Migrate, Recovery, SubscriberNak
 from stentor.model.errors import Refusal, Refused
 from stentor.model.ids import publisher_id
 from stentor.model.record import Fact
-from stentor.protocols.delivery.repository.registry import Registry
-from stentor.protocols.delivery.repository.serving.dissemination_table import DisseminationTable
 from stentor.protocols.delivery.repository.serving.steered_publisher import SteeredPublisher
-from stentor.protocols.delivery.repository.serving.subscriber_cursor import SubscriberCursor
+from stentor.protocols.delivery.repository.serving.subscriber_feeds import SubscriberFeeds
+from stentor.protocols.delivery.repository.topic_state import TopicState
 from stentor.protocols.delivery.steering import life_of
 
 
 class NameHolders:
     """Who holds the names of one topic, and whom this repository must turn away."""
 
-    def __init__(
-        self,
-        topic: str,
-        repository: str,
-        registry: Registry,
-        table: DisseminationTable,
-        readers: dict[str, SubscriberCursor],
-        say: Callable[[str, ControlEvent], None],
-    ) -> None:
-        self._topic, self._repository = topic, repository
-        self._registry, self._table = registry, table
-        self._say = say
-        # Whom this repository steers. Invariant after each step: none is older than the newest life of its name.
-        self._cursors = readers
+    def __init__(self, state: TopicState, feeds: SubscriberFeeds) -> None:
+        self._state, self._feeds = state, feeds
+        self._topic, self._repository = state.topic, state.settings.name
+        self._registry, self._table = state.registry, state.table
+        # Whom this repository steers, beside the cursors of `feeds`. Invariant after each step: none is older than the
+        # newest life of its name.
         self.publishers: dict[int, SteeredPublisher] = {}  # by the ids under which they send
+
+    def steer(self, publisher: SteeredPublisher) -> None:
+        """Steer a publisher; an earlier life or attempt of it gives way."""
+        self.publishers[publisher.id] = publisher
+
+    def send_all_away(self) -> None:
+        """Send all clients to other repositories."""
+        cursors = self._feeds.cursors
+        for inbox in [*(each.inbox for each in self.publishers.values()), *(each.inbox for each in cursors.values())]:
+            self._state.send(inbox, Migrate(self._topic, self._repository))
+        self.publishers.clear()
+        self._feeds.drop_all()
+
+    def dismiss_unauthorised(self, subscribers: Iterable[str]) -> None:
+        """Tell publishers, and those of these subscribers that we steer, if they may not use the topic any more."""
+        registry, steered = self._registry, self._feeds.cursors
+        for name in [each for each in subscribers if each in steered and not registry.admits("subscriber", each)]:
+            self._dismiss("subscriber", name, steered[name].inbox)
+            self._feeds.drop(name)
+        for number, publisher in list(self.publishers.items()):
+            if not registry.admits("publisher", publisher.name):
+                del self.publishers[number]
+                self._dismiss("publisher", publisher.name, publisher.inbox)
+
+    def _dismiss(self, role: Role, name: str, inbox: str) -> None:
+        reason = f"{name} is not registered as a {role} of {self._topic} any more"
+        if self._registry.deleted:
+            reason = f"{self._topic} was deleted by its owner"
+        self._state.send(inbox, Denial(self._topic, self._repository, 0, Refusal.NOT_AUTHORISED, reason))
 
     def is_subscriber(self, name: str, sender: int) -> bool:
         """Return whether the registered subscriber of this name sends under this id."""
@@ -47,7 +67,7 @@ class NameHolders:
     def inbox_of(self, role: Role, name: str) -> str | None:
         """Return where a client that we steer is spoken to; None if we do not."""
         if role == "subscriber":
-            return self._cursors[name].inbox if name in self._cursors else None
+            return self._feeds.cursors[name].inbox if name in self._feeds.cursors else None
         return next((each.inbox for each in self.publishers.values() if each.name == name), None)
 
     def newest(self, role: Role, name: str) -> int:
@@ -62,7 +82,7 @@ class NameHolders:
         newest = self.newest(role, name)
         attempts = [each.attempt for each in self.publishers.values() if each.name == name]
         if role == "subscriber":
-            attempts = [self._cursors[name].attempt] if name in self._cursors else []
+            attempts = [self._feeds.cursors[name].attempt] if name in self._feeds.cursors else []
         if life < newest or any(life_of(attempt) == life and attempt > event.attempt for attempt in attempts):
             raise Refused(Refusal.FENCED, self._reason(role, name))
 
@@ -85,7 +105,7 @@ class NameHolders:
     def turn_away(self, role: Role, name: str, inbox: str, attempt: int) -> None:
         """Tell an older life, which shares its inbox with the newer one, that it is fenced."""
         reason = self._reason(role, name)
-        self._say(inbox, Denial(self._topic, self._repository, attempt, Refusal.FENCED, reason))
+        self._state.send(inbox, Denial(self._topic, self._repository, attempt, Refusal.FENCED, reason))
 
     def remind(self, event: SubscriberNak) -> None:
         """Somebody speaks to us as if we steered it. It has not heard that it lost its name, or that we do not."""
@@ -100,11 +120,11 @@ class NameHolders:
         """Turn away whom we steer although the registry knows of a newer life, of the names of which it has learnt one
         since: looking at all would cost a topic with many subscribers more with each.
         """
-        renewed = self._registry.take_renewed_lives()
-        for name in [name for role, name in renewed if role == "subscriber" and name in self._cursors]:
-            cursor = self._cursors[name]
+        renewed = self._registry.news.take_lives()
+        for name in [name for role, name in renewed if role == "subscriber" and name in self._feeds.cursors]:
+            cursor = self._feeds.cursors[name]
             if cursor.incarnation < self._registry.life_of("subscriber", name):
-                del self._cursors[name]
+                self._feeds.drop(name)
                 self.turn_away("subscriber", name, cursor.inbox, cursor.attempt)
         names = {name for role, name in renewed if role == "publisher"}
         for number, publisher in list(self.publishers.items()) if names else ():
@@ -118,9 +138,9 @@ class NameHolders:
         if stolen.role == "subscriber":
             if stolen.name in self._table.destinations:
                 self._table.destinations[stolen.name].steerer = stolen.sender
-            cursor = self._cursors.get(stolen.name)
+            cursor = self._feeds.cursors.get(stolen.name)
             if cursor is not None and (cursor.incarnation, cursor.attempt) < (stolen.incarnation, stolen.attempt):
-                del self._cursors[stolen.name]
+                self._feeds.drop(stolen.name)
                 if cursor.incarnation < stolen.incarnation:
                     self.turn_away("subscriber", stolen.name, cursor.inbox, cursor.attempt)
             return

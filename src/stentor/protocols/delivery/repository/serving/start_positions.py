@@ -4,49 +4,47 @@ An epoch is a sequence number of one repository. Another one translates it by it
 of what that repository said: then the subscriber begins earlier than it asked, and never later.
 """
 
-from collections.abc import Callable
+import msgspec
 
-from stentor.machine import Recalled, Report, Scanned
+from stentor.machine import Recalled, Scanned
 from stentor.model.epoch import Epoch
 from stentor.model.errors import Refusal, Refused
 from stentor.model.position import Position
+from stentor.model.reading import StockRequest
 from stentor.model.record import StreamId
 from stentor.model.span import Spans
-from stentor.protocols.delivery.replication.bundle import Bundle, PeerRepository
+from stentor.protocols.delivery.replication.bundle import PeerRepository
+from stentor.protocols.delivery.repository.ledger_reads import LakeSearch, NewSubscriber, StartSearch
 from stentor.protocols.delivery.repository.registry import Frontier
-from stentor.protocols.delivery.repository.serving.subscriber_feeds import SubscriberFeeds
-from stentor.protocols.delivery.repository.storing.event_log import EventLog
-from stentor.protocols.delivery.settings import RepositorySettings
+from stentor.protocols.delivery.repository.topic_state import TopicState
 
 
 class StartPositions:
     """Finds them in one repository's ledger, and in its repository table."""
 
-    def __init__(
-        self, topic: str, settings: RepositorySettings, store: EventLog, feeds: SubscriberFeeds, bundle: Bundle
-    ) -> None:
-        self._topic, self._own, self._lake = topic, settings.name, settings.lake  # what is forgotten is in the lake
-        self._log, self._feeds, self._bundle = store, feeds, bundle
+    def __init__(self, state: TopicState) -> None:
+        self._state, self._reads = state, state.reads
+        self._topic, self._own = state.topic, state.settings.name
+        self._log, self._bundle = state.log, state.bundle
 
-    def locate(self, now: int, since: str, then: Callable[[int, Frontier], None]) -> None:
-        """Go on with all that lies before `since`."""
+    def locate(self, since: str, then: NewSubscriber | StockRequest) -> Frontier | None:
+        """Return all that lies before `since`; None if it is looked for, and comes with what it is for."""
         kind, _, number = since.partition(" ")
         epoch = Epoch.parse(number) if kind == "epoch" else None
         if epoch is not None:
             self._check(epoch)
             if epoch.repository in ("", self._own):
-                self._search(self._tops(), {}, epoch.number, 0, then)
-            else:
-                then(now, self._translate(epoch))
-        elif kind == "time" and number.lstrip("-").isdigit():
+                self._search(StartSearch(then, self._tops(), {}, epoch.number))
+                return None
+            return self._translate(epoch)
+        if kind == "time" and number.lstrip("-").isdigit():
             time = int(number)
-            if time and self._lake:
-                then = self._in_lake(time, then)
-            self._search(self._tops(), {}, 0, time, then)
-        elif kind in ("now", "beginning") and not number:
-            then(now, self._log.streams.tops() if kind == "now" else ())
-        else:
-            raise Refused(Refusal.PROTOCOL, f"{since!r} is no beginning: now, beginning, epoch R:N or time N")
+            lake_time = time if self._state.settings.lake else 0  # what is forgotten is in the lake
+            self._search(StartSearch(then, self._tops(), {}, 0, time, lake_time))
+            return None
+        if kind in ("now", "beginning") and not number:
+            return self._log.streams.tops() if kind == "now" else ()
+        raise Refused(Refusal.PROTOCOL, f"{since!r} is no beginning: now, beginning, epoch R:N or time N")
 
     def _tops(self) -> dict[StreamId, int]:
         """Up to where each stream is in the ledger: what waits to be written would not be found there."""
@@ -107,50 +105,41 @@ class StartPositions:
 
     # ---- times, and our own numbers
 
-    def _in_lake(self, time: int, then: Callable[[int, Frontier], None]) -> Callable[[int, Frontier], None]:
-        """Go on when the lake has been asked too."""
+    def _search(self, search: StartSearch) -> None:
+        self._reads.scan(search, search.first, time=search.time)
 
-        def look(now: int, frontier: Frontier) -> None:  # noqa: ARG001
-            before = {(publisher, incarnation): number for publisher, incarnation, number in frontier}
-
-            def found(now: int, recalled: Recalled) -> None:
-                if recalled.reason:
-                    details: dict[str, str | int | float] = {"topic": recalled.ledger, "reason": recalled.reason}
-                    self._feeds.effects.append(Report("warning", "a beginning is not looked for in the lake", details))
-                for key, spans in recalled.found.streams.items():
-                    before[key] = min(before.get(key, spans.first - 1), spans.first - 1)
-                then(now, tuple((*key, number) for key, number in sorted(before.items()) if number > 0))
-
-            self._feeds.recall(found, Position(), time=time)
-
-        return look
-
-    def _search(
-        self,
-        tops: dict[StreamId, int],
-        seen: dict[StreamId, int],
-        first: int,
-        time: int,
-        then: Callable[[int, Frontier], None],
-    ) -> None:
-        """Read from a place on, and note the first number of each stream: a frontier is what lies before these. What is
-        damaged counts as well, since another repository may mend it. If nothing can be read, there is no answer, and
-        the subscriber asks again.
+    def on_scanned(self, search: StartSearch, scanned: Scanned) -> Frontier | None:
+        """Note the first number of each stream: what lies before these is the frontier. Return it, or None if the
+        search goes on. What is damaged counts as well, since another repository may mend it. If nothing can be read,
+        there is no answer, and the subscriber asks again.
         """
+        if scanned.reason:
+            return None
+        seen, tops = search.seen, search.tops
+        lines = sorted([*(record.line for record in scanned.records), *scanned.damaged])
+        for line in lines:
+            if line.publisher:
+                seen.setdefault(line.stream, line.first + max(search.first - line.sequence, 0))
+        end = lines[-1].end + 1 if lines else self._log.next
+        if end < self._log.next and len(seen) < len(tops):
+            self._search(msgspec.structs.replace(search, first=end, time=0))
+            return None
+        before = {key: seen.get(key, top + 1) - 1 for key, top in tops.items()}
+        if search.lake_time:
+            known = {key: number for key, number in before.items() if number > 0}
+            self._reads.recall(LakeSearch(search.then, known), Position(), time=search.lake_time)
+            return None
+        return _frontier(before)
 
-        def found(now: int, scanned: Scanned) -> None:
-            if scanned.reason:
-                return
-            lines = sorted([*(record.line for record in scanned.records), *scanned.damaged])
-            for line in lines:
-                if line.publisher:
-                    start = max(first - line.sequence, 0)
-                    seen.setdefault(line.stream, line.first + start)
-            end = lines[-1].end + 1 if lines else self._log.next
-            if end < self._log.next and len(seen) < len(tops):
-                self._search(tops, seen, end, 0, then)
-            else:
-                frontier = {key: seen[key] - 1 if key in seen else top for key, top in tops.items()}
-                then(now, tuple((*key, number) for key, number in sorted(frontier.items()) if number > 0))
+    def on_recalled(self, search: LakeSearch, recalled: Recalled) -> Frontier:
+        """Return the frontier, after the lake was looked at, too."""
+        if recalled.reason:
+            self._state.report("warning", "a beginning is not looked for in the lake", reason=recalled.reason)
+        before = search.before
+        for key, spans in recalled.found.streams.items():
+            before[key] = min(before.get(key, spans.first - 1), spans.first - 1)
+        return _frontier(before)
 
-        self._feeds.scan(found, first, time=time)
+
+def _frontier(before: dict[StreamId, int]) -> Frontier:
+    return tuple((*key, number) for key, number in sorted(before.items()) if number > 0)

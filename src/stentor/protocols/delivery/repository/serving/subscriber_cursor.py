@@ -29,15 +29,62 @@ class Ask(enum.Enum):
     KNOWN = "known"  # as many know it as events must be on: it is told what there is
 
 
+class CursorState(enum.Enum):
+    CONSULTING = (
+        "consulting"  # the other repositories are asked what they know of the subscriber, which is told nothing
+    )
+    ACTIVE = "active"  # it knows that this repository steers it, and is told what there is
+    ENDING = "ending"  # its life ended in good order; it is told so once enough repositories know that
+
+
+class CursorChange(enum.Enum):
+    WELCOMED = "welcomed"  # it was told that it is steered here
+    ENDED = "ended"  # it says that it ends
+
+
+TRANSITIONS = {
+    (CursorState.CONSULTING, CursorChange.WELCOMED): CursorState.ACTIVE,
+    (CursorState.CONSULTING, CursorChange.ENDED): CursorState.ENDING,
+    (CursorState.ACTIVE, CursorChange.WELCOMED): CursorState.ACTIVE,  # it had not heard, and asked again
+    (CursorState.ACTIVE, CursorChange.ENDED): CursorState.ENDING,
+    (CursorState.ENDING, CursorChange.WELCOMED): CursorState.ENDING,  # that answers what it asked before it ended
+    (CursorState.ENDING, CursorChange.ENDED): CursorState.ENDING,  # it has not heard that we know
+}
+
+
 class SubscriberCursor:
     """A subscriber that this repository steers: a cursor over the ledger, from its sync on."""
 
     __slots__ = (
-        "_told_of", "acked", "active", "announced_upto", "answered", "ask", "attempt", "began", "doubt",
-        "in_notice_group", "inbox", "incarnation", "inflight", "inherited", "lines", "live", "lost", "pause",
-        "pending", "predecessor", "progress", "rectifying", "safe", "scanned_upto", "scanning", "wanted",
-        "was_elsewhere", "wishes",
-    )  # fmt: skip
+        "_told_of",
+        "acked",
+        "announced_upto",
+        "answered",
+        "ask",
+        "attempt",
+        "began",
+        "doubt",
+        "in_notice_group",
+        "inbox",
+        "incarnation",
+        "inflight",
+        "inherited",
+        "lines",
+        "live",
+        "lost",
+        "pause",
+        "pending",
+        "predecessor",
+        "progress",
+        "rectifying",
+        "safe",
+        "scanned_upto",
+        "scanning",
+        "state",
+        "wanted",
+        "was_elsewhere",
+        "wishes",
+    )
 
     def __init__(self, progress: SubscriberProgress, inbox: str, incarnation: int, attempt: int, now: int) -> None:
         self.progress = progress
@@ -45,7 +92,7 @@ class SubscriberCursor:
         self.incarnation = incarnation
         self.attempt = attempt
         self.live = 0  # the topic on which events come to it by themselves, if they are held at borders
-        self.active = False  # it knows that we steer it
+        self.state = CursorState.CONSULTING
         self.began = now
         self.ask = Ask.NONE
         self.doubt: Mapping[StreamId, int] | None = None  # what earlier lives may have been handed; None is anything
@@ -55,10 +102,10 @@ class SubscriberCursor:
         self.was_elsewhere = False  # another repository may have told this life of events
         self._told_of: dict[StreamId, int] = {}  # the last numbers of which this life was told, before it was rewound
         # Sequence numbers, and records between them. Invariants, asserted by `validate`:
-        #   safe <= sync <= sent      what enough repositories know, what is acknowledged, what was looked at
-        #   told <= sent              what it was told, of what was looked at
+        #   safe <= sync <= scanned_upto      what enough repositories know, what is acknowledged, what was looked at
+        #   announced_upto <= scanned_upto    what it was told, of what was looked at
         #   lines end with `scanned_upto`, begin after `sync` and leave out nothing in between
-        #   acked lies between sync and told, and begins with a gap
+        #   acked lies between sync and announced_upto, and begins with a gap
         #   pending is the sum of what is inflight, all of which is after sync
         self.lines: deque[RecordHeader] = deque()
         self.answered = now  # when it last acknowledged something
@@ -87,6 +134,14 @@ class SubscriberCursor:
             "inflight, and acknowledged or not sent"
         )
 
+    def change(self, change: CursorChange) -> None:
+        self.state = TRANSITIONS[self.state, change]
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it is told what there is."""
+        return self.state is CursorState.ACTIVE
+
     def rewind(self) -> None:
         """Tell it everything again, from its sync on."""
         self.scanned_upto, self.announced_upto = self.progress.sync, min(self.safe, self.progress.sync)
@@ -100,7 +155,7 @@ class SubscriberCursor:
         self.pending = 0  # events that it was told of and has not acknowledged
 
     def follow(self, sent: int, lines: Iterable[RecordHeader], told: Iterable[tuple[int, int]]) -> None:
-        """It was told of records, together with others: last sequence numbers and counts of what is its own."""
+        """Note that it was told of records: last sequence numbers and counts of what is its own."""
         self.scanned_upto = sent
         self.lines += lines
         for each in told:
@@ -121,7 +176,7 @@ class SubscriberCursor:
         return told
 
     def succeed(self, former: "SubscriberCursor", alone: bool) -> None:
-        """Take the place of an earlier reader of the same name; `alone` if no other repository can have steered it."""
+        """Take the place of an earlier cursor of the same name; `alone` if no other repository can have steered it."""
         if former.incarnation < self.incarnation:
             self.predecessor = former.incarnation
             if former.doubt is not None and not former.was_elsewhere:

@@ -1,51 +1,39 @@
-"""Subscriber feeds: tells the subscribers that a repository steers what is stored for them, and sends again what they
-miss."""
+"""Subscriber feeds: a repository tells the subscribers that it steers what is stored for them, and sends again what
+they miss.
+"""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from stentor.machine import SECOND, Effect, Recall, Recalled, Scan, Scanned
+from stentor.machine import SECOND, Scanned
 from stentor.model.communication import notice_group_of
 from stentor.model.control import Persistent, Rectify, Retransmission, SequenceRun, Sync
-from stentor.model.position import Position
 from stentor.model.record import Kind, Record, RecordHeader, StreamId
 from stentor.model.span import Span, Spans
+from stentor.protocols.delivery.repository.ledger_reads import FeedCursor, ResendWanted
 from stentor.protocols.delivery.repository.serving.dissemination_table import run_of, runs_of
-from stentor.protocols.delivery.repository.serving.subscriber_cursor import Ask, SubscriberCursor
-from stentor.protocols.delivery.repository.storing.event_log import EventLog
-from stentor.protocols.delivery.settings import RepositorySettings
-from stentor.protocols.delivery.transport import SendLetter
+from stentor.protocols.delivery.repository.serving.subscriber_cursor import Ask, CursorChange, SubscriberCursor
+from stentor.protocols.delivery.repository.topic_state import TopicState
 from stentor.wire import head
 from stentor.wire.block import Block
 
 _LONGEST_PAUSE = 30 * SECOND
 _MOST_STRETCHES = 1024  # in one event
-_SCAN = 1 << 20  # bytes read at once
 _ALL = b""  # an audience that wants all of a record
 LETTER = 256 << 10  # bytes of events that are sent again in one letter
 
 
 class SubscriberFeeds:
-    """All readers of a topic at one repository."""
+    """The cursors of all subscribers that one repository steers in one topic."""
 
-    def __init__(
-        self, topic: str, store: EventLog, settings: RepositorySettings, name_of: Callable[[int], str]
-    ) -> None:
-        """`name_of` returns the name of a publisher, "" if it is not known."""
-        self._topic, self._repository, self._is_mail = topic, settings.name, topic == settings.mail
-        self._log, self._name_of = store, name_of
-        self._window = settings.window
-        self._rectify_after = settings.rectify_after
-        self._suspicion = settings.suspicion
+    def __init__(self, state: TopicState) -> None:
+        self._state, self._step = state, state.step
+        self._log, self._registry = state.log, state.registry
+        self._topic, self._settings = state.topic, state.settings
+        self._window = state.settings.window
         self.cursors: dict[str, SubscriberCursor] = {}
-        self.progress_changed: dict[str, None] = {}  # whose progress must be written down
-        self.effects: list[Effect] = []
-        self.scans: dict[int, Callable[[int, Scanned], None]] = {}
-        self.recalls: dict[int, Callable[[int, Recalled], None]] = {}
-        self.held = False  # events do not come by themselves to those who are in other units than their publishers
-        self.tokens = 0  # of what was asked of the ledger
-        self.stalled = False  # readers may have stopped in front of something that can be read by now
+        self._is_stalled = False  # cursors may have stopped in front of something that can be read by now
         # Whoever was shown all up to _quiet_after has nothing to be told up to _quiet_upto: between them are
         # registrations alone. Invariant: _quiet_after <= _quiet_upto <= the horizon
         self._quiet_after = self._quiet_upto = 0
@@ -54,32 +42,38 @@ class SubscriberFeeds:
         self.waiting: dict[SubscriberCursor, None] = {}
         self._ticked_at = 0
 
-    def scan(self, then: Callable[[int, Scanned], None], first: int, budget: int = _SCAN, time: int = 0) -> int:
-        """Read from the ledger, and go on with what is found."""
-        self.tokens += 1
-        self.scans[self.tokens] = then
-        self.effects.append(Scan(self._topic, self.tokens, first, budget, time))
-        return self.tokens
-
-    def recall(self, then: Callable[[int, Recalled], None], wanted: Position, budget: int = 0, time: int = 0) -> None:
-        """Read from the lake, and go on with what is found."""
-        self.tokens += 1
-        self.recalls[self.tokens] = then
-        self.effects.append(Recall(self._topic, self.tokens, wanted, budget, time))
+    @property
+    def are_events_sent_along(self) -> bool:
+        """Whether events do not come by themselves to all subscribers: those that are held at borders go to the unit of
+        their publisher, and those of an open topic are published under another name.
+        """
+        return self._registry.terms.hold or self._registry.terms.open
 
     def steer(self, cursor: SubscriberCursor) -> None:
-        """A subscriber is served from now on, with this cursor."""
+        """Serve a subscriber from now on, with this cursor."""
         self.cursors[cursor.progress.name] = cursor
         self.waiting[cursor] = None
 
+    def drop(self, name: str) -> SubscriberCursor | None:
+        """Tell a subscriber nothing more; return its cursor if it had one."""
+        return self.cursors.pop(name, None)
+
+    def drop_all(self) -> None:
+        """Tell nobody anything more."""
+        self.cursors.clear()
+
+    def retry_stalled(self) -> None:
+        """Have cursors that stopped in front of something try again with the next tick."""
+        self._is_stalled = True
+
     def post(self, cursor: SubscriberCursor, event: Persistent | Rectify | Sync) -> None:
-        self.effects.append(SendLetter(cursor.inbox, (event,)))
+        self._state.send(cursor.inbox, event)
 
     # ---- telling
 
     def feed_all(self, shown: int) -> None:
-        """There is something new after this sequence number: those who want the same, and are equally far, are told
-        together. Registrations are for nobody: as long as nothing else follows them, no reader is looked at.
+        """Tell all what is new after this sequence number: those who want the same, and are equally far, together.
+        Registrations are for nobody: as long as nothing else follows them, no cursor is looked at.
         """
         if self._quiet_upto < shown:
             self._quiet_after = shown
@@ -111,19 +105,19 @@ class SubscriberFeeds:
         if self._quiet_after <= cursor.scanned_upto < self._quiet_upto and not cursor.scanning:
             cursor.scanned_upto = self._quiet_upto
             if cursor.skip():
-                self.progress_changed[cursor.progress.name] = None
+                self._state.table.note_progress(cursor.progress.name)
 
     def _follows(self, cursor: SubscriberCursor) -> bool:
         """Whether it is told what is new, and nothing else."""
         busy = cursor.scanning or cursor.rectifying or cursor.lost
-        asks = cursor.active and cursor.ask is Ask.KNOWN
+        asks = cursor.is_active and cursor.ask is Ask.KNOWN
         return asks and not busy and cursor.doubt is not None and cursor.pending < self._window
 
-    def _tell_together(self, readers: list[SubscriberCursor]) -> None:
+    def _tell_together(self, cursors: list[SubscriberCursor]) -> None:
         """As far as they want the same; what is left they are told one by one."""
-        log, progress = self._log, readers[0].progress
-        sent = readers[0].scanned_upto
-        room = self._window - max(cursor.pending for cursor in readers)
+        log, progress = self._log, cursors[0].progress
+        sent = cursors[0].scanned_upto
+        room = self._window - max(cursor.pending for cursor in cursors)
         found: list[SequenceRun] = []
         lines: list[RecordHeader] = []
         told: list[tuple[int, int]] = []
@@ -133,7 +127,7 @@ class SubscriberFeeds:
                 break
             line = record.line
             audience = record.audience.get(progress.slot)
-            if not all(cursor.progress.follows(record, audience) for cursor in readers):
+            if not all(cursor.progress.follows(record, audience) for cursor in cursors):
                 break
             lines.append(line)
             sent = line.end
@@ -145,29 +139,29 @@ class SubscriberFeeds:
                 found += runs_of(line, rows)
                 room -= len(rows)
                 told.append((line.sequence + int(rows[-1]), len(rows)))
-        if any(cursor.doubtful(run) for cursor in readers for run in found):
+        if any(cursor.doubtful(run) for cursor in cursors for run in found):
             return
-        previous = min(cursor.announced_upto for cursor in readers)
-        for cursor in readers:
+        previous = min(cursor.announced_upto for cursor in cursors)
+        for cursor in cursors:
             cursor.follow(sent, lines, told)
             if found:
                 cursor.announced_upto = sent
                 self._await(cursor)
             elif cursor.skip():
-                self.progress_changed[cursor.progress.name] = None
+                self._state.table.note_progress(cursor.progress.name)
         if found:
             left = log.horizon - sent
             persistent = Persistent(
-                self._topic, self._repository, -progress.notice_group, previous, sent, tuple(found), left=left
+                self._topic, self._settings.name, -progress.notice_group, previous, sent, tuple(found), left=left
             )
-            to = notice_group_of(self._topic, self._repository, progress.notice_group)
-            self.effects.append(SendLetter(to, (persistent,)))
-            for cursor in readers if self.held else ():
+            to = notice_group_of(self._topic, self._settings.name, progress.notice_group)
+            self._state.send(to, persistent)
+            for cursor in cursors if self.are_events_sent_along else ():
                 self._accompany(cursor, found)
 
     def feed(self, cursor: SubscriberCursor, asked: bool = False) -> None:
         """Tell one what is there for it, as far as its window allows; if it inquired, also that it is nothing."""
-        if cursor.scanning or not cursor.active:
+        if cursor.scanning or not cursor.is_active:
             return
         self._pass_registrations(cursor)
         log = self._log
@@ -177,7 +171,7 @@ class SubscriberFeeds:
             record = log.at(cursor.scanned_upto + 1)
             if record is None:
                 if not found:
-                    cursor.scanning = self.scan(lambda now, got: self._found(now, cursor, got), cursor.scanned_upto + 1)
+                    cursor.scanning = self._state.reads.scan(FeedCursor(cursor), cursor.scanned_upto + 1)
                 break
             if record.line.kind is Kind.RESERVED:
                 break  # damaged, and not repaired yet
@@ -185,7 +179,8 @@ class SubscriberFeeds:
         if not cursor.scanning:
             self._tell(cursor, found, asked)
 
-    def _found(self, now: int, cursor: SubscriberCursor, scanned: Scanned) -> None:  # noqa: ARG002
+    def on_scanned(self, cursor: SubscriberCursor, scanned: Scanned) -> None:
+        """Tell a subscriber of records that were read for it."""
         if self.cursors.get(cursor.progress.name) is not cursor or cursor.scanning != scanned.token:
             return  # it is told from another place on by now
         cursor.scanning = 0
@@ -202,7 +197,7 @@ class SubscriberFeeds:
             cursor.scanned_upto = max(cursor.scanned_upto, min(log.start - 1, log.horizon))  # all of it is forgotten
         self._tell(cursor, found, False)
         if scanned.reason:
-            self.stalled = True
+            self._is_stalled = True
         elif found or not scanned.records:
             self.feed(cursor)
 
@@ -227,7 +222,7 @@ class SubscriberFeeds:
         if (asked or cursor.lost) and not parts:
             parts = [([], 0)]
         lost, cursor.lost = tuple(cursor.lost), []
-        losers = tuple(self._name_of(each.publisher) for each in lost)
+        losers = tuple(self._registry.publisher_name(each.publisher) for each in lost)
         for at, (part, redelivered) in enumerate(parts, 1):
             upto = cursor.scanned_upto if at == len(parts) else part[-1].sequence + part[-1].count - 1
             left = max(self._log.horizon - upto, 0)  # a sync may be ahead of what a life of ours has shown yet
@@ -235,45 +230,45 @@ class SubscriberFeeds:
             told = (upto, tuple(part), redelivered, left, known, *((lost, losers) if at == 1 else ()))
             event: Persistent | Rectify
             if cursor.rectifying:
-                event = Rectify(self._topic, self._repository, cursor.attempt, cursor.safe, *told)
+                event = Rectify(self._topic, self._settings.name, cursor.attempt, cursor.safe, *told)
             else:
-                event = Persistent(self._topic, self._repository, cursor.attempt, cursor.announced_upto, *told)
+                event = Persistent(self._topic, self._settings.name, cursor.attempt, cursor.announced_upto, *told)
             self.post(cursor, event)
             cursor.announced_upto = upto
-            if self.held and not cursor.rectifying:
+            if self.are_events_sent_along and not cursor.rectifying:
                 self._accompany(cursor, part)
             cursor.rectifying = False
         if cursor.pending:
             self._await(cursor)
         if not parts and cursor.skip():
-            self.progress_changed[cursor.progress.name] = None
+            self._state.table.note_progress(cursor.progress.name)
 
     def _await(self, cursor: SubscriberCursor) -> None:
-        """It was told of events: from now on the time counts in which it does not acknowledge them."""
+        """Count the time from now on in which a subscriber does not acknowledge what it was told of."""
         if cursor not in self.waiting:
             self.waiting[cursor] = None
             cursor.answered = max(cursor.answered, self._ticked_at)
 
     # ---- acknowledgements
 
-    def acknowledge(self, now: int, cursor: SubscriberCursor, spans: Iterable[Span]) -> None:
-        cursor.answered, cursor.pause = now, 0
+    def acknowledge(self, cursor: SubscriberCursor, spans: Iterable[Span]) -> None:
+        cursor.answered, cursor.pause = self._step.now, 0
         if cursor.acknowledge(spans):
-            self.progress_changed[cursor.progress.name] = None
+            self._state.table.note_progress(cursor.progress.name)
         else:
             self.tell_sync(cursor)
         self.feed(cursor)
 
     def tell_sync(self, cursor: SubscriberCursor) -> None:
         """The subscriber may forget what it kept for this."""
-        self.post(cursor, Sync(self._topic, self._repository, cursor.attempt, cursor.safe))
+        self.post(cursor, Sync(self._topic, self._settings.name, cursor.attempt, cursor.safe))
 
     def ask(self, cursor: SubscriberCursor) -> None:
         """The application of a subscriber asks for events: that is written down before it is told of any."""
         if cursor.ask is Ask.NONE:
             cursor.ask = Ask.NOTED
             cursor.progress.learn(cursor.testify())
-            self.progress_changed[cursor.progress.name] = None
+            self._state.table.note_progress(cursor.progress.name)
 
     def judge(self, cursor: SubscriberCursor, doubt: Mapping[StreamId, int] | None) -> None:
         """Say what earlier lives of a subscriber may have been handed; nothing is handed out of what is over."""
@@ -282,7 +277,7 @@ class SubscriberFeeds:
         if doubt is None:
             self.waiting[cursor] = None
         if cursor.ask is not Ask.NONE and cursor.progress.learn(cursor.testify()):
-            self.progress_changed[cursor.progress.name] = None
+            self._state.table.note_progress(cursor.progress.name)
 
     def ask_known(self, cursor: SubscriberCursor) -> None:
         """Enough repositories know that it has asked."""
@@ -292,17 +287,17 @@ class SubscriberFeeds:
 
     def end(self, cursor: SubscriberCursor, given: Mapping[StreamId, int]) -> None:
         """The life of a subscriber ends in good order: what it was handed is written down."""
-        cursor.active = False
+        cursor.change(CursorChange.ENDED)
         if cursor.ask is Ask.NONE and not given:
             self.part(cursor.progress.name, cursor.inbox, cursor.attempt)
         else:
             cursor.progress.learn(cursor.testify(ended=True, given=given))
-            self.progress_changed[cursor.progress.name] = None
+            self._state.table.note_progress(cursor.progress.name)
 
     def part(self, name: str, inbox: str, attempt: int) -> None:
         """All that is to be known of a life that ended is written down."""
-        self.cursors.pop(name, None)
-        self.effects.append(SendLetter(inbox, (Sync(self._topic, self._repository, attempt, 0, ended=True),)))
+        self.drop(name)
+        self._state.send(inbox, Sync(self._topic, self._settings.name, attempt, 0, ended=True))
 
     def inform(self, cursor: SubscriberCursor, after: int) -> None:
         """It asks what there is after what it knows."""
@@ -325,18 +320,18 @@ class SubscriberFeeds:
             cursor.rectifying = True
             self.feed(cursor, asked=True)
 
-    def tick(self, now: int) -> bool:
-        """Tell those again who do not acknowledge; whether anybody is waited for."""
-        waiting = False
-        stalled, self.stalled = self.stalled, False
-        for cursor in list(self.cursors.values()) if stalled else ():
+    def tick(self) -> bool:
+        """Tell those again who do not acknowledge; return whether anybody is waited for."""
+        now, waiting = self._step.now, False
+        is_stalled, self._is_stalled = self._is_stalled, False
+        for cursor in list(self.cursors.values()) if is_stalled else ():
             self.feed(cursor)
         self._ticked_at = now
         for cursor in list(self.waiting):
             if self.cursors.get(cursor.progress.name) is not cursor:
                 del self.waiting[cursor]
                 continue
-            if cursor.doubt is None and now - cursor.began > self._suspicion:
+            if cursor.doubt is None and now - cursor.began > self._settings.suspicion:
                 # whatever others gave it before, they have told us by now that it exists
                 self.judge(cursor, {key: stream.announced.last for key, stream in self._log.streams.items()})
             if not cursor.pending:
@@ -345,7 +340,7 @@ class SubscriberFeeds:
                     del self.waiting[cursor]
                 continue
             waiting = True
-            pause = cursor.pause or self._rectify_after
+            pause = cursor.pause or self._settings.rectify_after
             if now - cursor.answered > pause and not cursor.scanning:
                 cursor.answered, cursor.pause = now, min(2 * pause, _LONGEST_PAUSE)
                 self.rectify(cursor)
@@ -377,7 +372,7 @@ class SubscriberFeeds:
             first = cursor.wanted.first
             record = self._log.at(first)
             if record is None:
-                self.scan(lambda now, got: self._found_wanted(now, cursor, got), first, LETTER)
+                self._state.reads.scan(ResendWanted(cursor), first, LETTER)
                 break
             self._pick(cursor, record, blocks)
             if sum(len(block.frame) for block in blocks) > LETTER:
@@ -385,7 +380,8 @@ class SubscriberFeeds:
                 blocks = []
         self._send(cursor, blocks)
 
-    def _found_wanted(self, now: int, cursor: SubscriberCursor, scanned: Scanned) -> None:  # noqa: ARG002
+    def on_wanted_scanned(self, cursor: SubscriberCursor, scanned: Scanned) -> None:
+        """Send a subscriber the records that it asked for."""
         if self.cursors.get(cursor.progress.name) is not cursor:
             return
         blocks: list[Block] = []
@@ -408,7 +404,7 @@ class SubscriberFeeds:
         if spans != [(line.sequence, line.end)]:
             rows = np.concatenate([np.arange(first, last + 1) for first, last in spans]) - line.sequence
             block = Block(block.excerpt(rows), block.schema)
-        if self._is_mail and where is not None:
+        if self._state.mailboxes.is_mail and where is not None:
             rows = np.flatnonzero(where.select(block.column, block.count))
             if not len(rows):
                 return
@@ -417,4 +413,4 @@ class SubscriberFeeds:
 
     def _send(self, cursor: SubscriberCursor, blocks: list[Block]) -> None:
         if blocks:
-            self.effects.append(SendLetter(cursor.inbox, (Retransmission(self._topic, self._repository),), blocks))
+            self._state.send(cursor.inbox, Retransmission(self._topic, self._settings.name), blocks=blocks)

@@ -10,10 +10,8 @@ from typing import NamedTuple
 
 from stentor.model.control import Recovery, StreamRanges
 from stentor.model.errors import Refusal, Refused
-from stentor.protocols.delivery.replication.gossip import Gossip
-from stentor.protocols.delivery.repository.registry import Registry
-from stentor.protocols.delivery.repository.storing.event_log import EventLog
-from stentor.protocols.delivery.settings import RepositorySettings
+from stentor.protocols.delivery.replication.membership import MembershipView
+from stentor.protocols.delivery.repository.topic_state import TopicState
 
 
 class _Refusal(NamedTuple):
@@ -28,29 +26,30 @@ class _Refusal(NamedTuple):
 class UnknownLives:
     """Those that publishers of one topic have told one repository of."""
 
-    def __init__(self, settings: RepositorySettings, store: EventLog, registry: Registry, gossip: Gossip) -> None:
-        self._settings, self._log = settings, store
-        self._registry, self._gossip = registry, gossip
+    def __init__(self, state: TopicState, membership: MembershipView) -> None:
+        self._state, self._membership = state, membership
+        self._registry = state.registry
         self._refused: dict[int, _Refusal] = {}  # the last one of each publisher
         self._accepted: dict[int, int] = {}  # by publisher, the last life whose facts an operator gave up
 
-    def check(self, now: int, event: Recovery, sender: int) -> None:
+    def check(self, event: Recovery, sender: int) -> None:
         """Refuse a life that somebody has answered who is away, and those that follow it."""
         if self._registry.is_introduced(sender, event.incarnation):
             return
+        name = self._state.settings.name
         answered = max([event.incarnation * event.answered, *self._answered(sender)])
-        if answered > self._accepted.get(sender, 0) and not self._gossip.knows_all(now):
-            since = self._refused[sender].since if sender in self._awaited() else now
+        if answered > self._accepted.get(sender, 0) and not self._membership.knows_all:
+            since = self._refused[sender].since if sender in self._awaited() else self._state.step.now
             self._refused[sender] = _Refusal(event.sender, answered, event.last, since)
             raise Refused(
                 Refusal.BUSY,
-                f"{event.sender} was answered by a repository that is away, and {self._settings.name} does not know "
-                "what it had published before",
+                f"{event.sender} was answered by a repository that is away, and {name} does not know what "
+                "it had published before",
             )
 
     def _answered(self, sender: int) -> list[int]:
         """Return the unknown lives of a publisher that were answered elsewhere; one that was not sends nothing."""
-        streams = self._log.streams
+        streams = self._state.streams
         # Blocks without an order may be of an earlier topic of this name, which was deleted.
         heard = [key for key, stream in streams.strangers.streams.items() if stream.announced and key[0] == sender]
         stored = [life for life, stream in streams.lives(sender).items() if stream.announced]  # at another repository
@@ -64,17 +63,19 @@ class UnknownLives:
         refused = {number: each for number, each in self._refused.items() if not is_introduced(number, each.life)}
         return {number: each for number, each in refused.items() if each.life > self._accepted.get(number, 0)}
 
-    def tick(self, now: int) -> None:
+    def tick(self) -> None:
         """Store what came of lives of which no fact tells, once nobody has one: nobody has answered them."""
         registry = self._registry
-        if self._gossip.knows_all(now):
-            self._log.introduce(lambda key: registry.is_authorised(key[0]) and registry.is_introduced(*key))
+        if self._membership.knows_all:
+            self._state.log.introduce(lambda key: registry.is_authorised(key[0]) and registry.is_introduced(*key))
 
-    def is_waiting(self, now: int, longer_than: int = 0) -> bool:
+    def is_waiting(self, longer_than: int = 0) -> bool:
         """Return whether a life has been waited for that long, with nobody coming or going meanwhile."""
         since = [each.since for each in self._awaited().values()]
-        is_awaited = bool(since) and now - max(min(since), self._gossip.membership.turn(now)) >= longer_than
-        return is_awaited and not self._gossip.knows_all(now)
+        if not since:
+            return False
+        waited = self._state.step.now - max(min(since), self._membership.turned_at)
+        return waited >= longer_than and not self._membership.knows_all
 
     def described(self) -> dict[str, list[tuple[int, int, int]]]:
         """Return what is awaited, as people are told it: of each publisher the life, its first and its last number."""

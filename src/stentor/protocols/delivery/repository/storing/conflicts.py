@@ -1,30 +1,32 @@
 """Conflicts: two bodies under one number of a publisher. The first is kept, the second is refused and reported."""
 
-from functools import partial
-
-from stentor.machine import Report, Scanned
-from stentor.protocols.delivery.repository.serving.subscriber_feeds import SubscriberFeeds
-from stentor.protocols.delivery.repository.storing.event_log import EventLog
+from stentor.machine import Scanned
+from stentor.protocols.delivery.repository.ledger_reads import CompareBlock
+from stentor.protocols.delivery.repository.topic_state import TopicState
 from stentor.wire.block import Block
 
 
 class Conflicts:
-    """Those of one topic at one repository, as its store finds them."""
+    """Those of one topic at one repository, as its log finds them."""
 
-    def __init__(self, topic: str, store: EventLog, feeds: SubscriberFeeds) -> None:
-        self._topic, self._log, self._feeds = topic, store, feeds
+    def __init__(self, state: TopicState) -> None:
+        self._state = state
 
     def tell(self) -> None:
         """Report conflicts, and read the records of which it is not known whether they are some."""
-        suspects, self._log.suspects = self._log.suspects, []
+        suspects, clashes = self._state.log.take_conflicts()
         for sequence, block in suspects:
-            self._feeds.scan(partial(self._confront, block), sequence, 1)
-        clashes, self._log.clashes = self._log.clashes, []
+            self._state.reads.scan(CompareBlock(block), sequence, 1)
         for line in clashes:
-            what = "two bodies under one number: the second is refused"
-            details = {"publisher": line.publisher, "incarnation": line.incarnation, "number": line.first}
-            self._feeds.effects.append(Report("error", what, {"topic": self._topic, **details}))
+            self._state.report(
+                "error",
+                "two bodies under one number: the second is refused",
+                publisher=line.publisher,
+                incarnation=line.incarnation,
+                number=line.first,
+            )
 
-    def _confront(self, block: Block, now: int, scanned: Scanned) -> None:  # noqa: ARG002
+    def on_scanned(self, block: Block, scanned: Scanned) -> None:
+        """Compare a block with the record under whose numbers it came."""
         for record in scanned.records[:1]:
-            self._log.confront(record, block)
+            self._state.log.confront(record, block)

@@ -7,18 +7,16 @@ has them any more, an operator accepts that they are lost: then readers pass the
 
 from collections.abc import Iterator
 
-from stentor.machine import Report, Scanned
+from stentor.machine import Scanned
 from stentor.model.control import GossipVoid, StreamRanges
 from stentor.model.count import counted
 from stentor.model.errors import Refusal, Refused
 from stentor.model.report import DamageReport
 from stentor.model.span import Span
 from stentor.protocols.delivery.replication.gossip import Gossip
-from stentor.protocols.delivery.repository.registry import Registry
 from stentor.protocols.delivery.repository.serving.subscriber_feeds import SubscriberFeeds
-from stentor.protocols.delivery.repository.storing.event_log import EventLog
 from stentor.protocols.delivery.repository.storing.publisher_stream import PublisherStream
-from stentor.protocols.delivery.settings import RepositorySettings
+from stentor.protocols.delivery.repository.topic_state import TopicState
 
 _MOST_SHOWN = 3  # stretches that one line names
 
@@ -26,17 +24,9 @@ _MOST_SHOWN = 3  # stretches that one line names
 class Damage:
     """That of one topic at one repository."""
 
-    def __init__(
-        self,
-        topic: str,
-        settings: RepositorySettings,
-        store: EventLog,
-        registry: Registry,
-        feeds: SubscriberFeeds,
-        gossip: Gossip,
-    ) -> None:
-        self._topic, self._repository = topic, settings.name
-        self._log, self._registry, self._feeds, self._gossip = store, registry, feeds, gossip
+    def __init__(self, state: TopicState, feeds: SubscriberFeeds, gossip: Gossip) -> None:
+        self._state, self._log = state, state.log
+        self._feeds, self._gossip = feeds, gossip
         self._streams: dict[PublisherStream, None] = {}  # of which something was damaged when somebody last looked
         self._told = 0  # events that readers were told to be lost
         self.unreadable = ""  # why the ledger could not be read when that was last tried
@@ -47,45 +37,46 @@ class Damage:
             if stream.damaged:
                 self.notice(stream)
         if self._log.unknown:
-            self._report("error", "a stored record is damaged", numbers=_shown(self._log.unknown.pairs()))
+            self._state.report("error", "a stored record is damaged", numbers=_shown(self._log.unknown.pairs()))
 
     def notice(self, stream: PublisherStream) -> None:
         """Say that records of a stream are damaged: to the log, and to the bundle, which must not count on them."""
         self._streams[stream] = None
         self._gossip.lost(stream)
         what = "a stored record is damaged"
-        self._report("error", what, publisher=self._name(stream), numbers=_shown(stream.damaged.pairs()))
+        self._state.report("error", what, publisher=self._name(stream), numbers=_shown(stream.damaged.pairs()))
 
-    def scanned(self, scanned: Scanned) -> None:
+    def on_scanned(self, scanned: Scanned) -> None:
         """Take note of what could not be read."""
         lost = [line for line in scanned.damaged if self._log.lose(line)]
         for key in dict.fromkeys(line.stream for line in lost if line.publisher):
             self.notice(self._log.streams[key])
         if scanned.reason and not self.unreadable:
-            self._report("error", "a ledger cannot be read", reason=scanned.reason)
+            self._state.report("error", "a ledger cannot be read", reason=scanned.reason)
         self.unreadable = scanned.reason
 
     def tell_losses(self) -> None:
         """If something was given up, here or elsewhere, readers are told so before they are told of what follows it."""
         lost = sum(len(stream.written_off) for stream in self._log.losses)
         if lost > self._told:
-            self._feeds.stalled = True
+            self._feeds.retry_stalled()
             for cursor in self._feeds.cursors.values():
                 self._feeds.report_losses(cursor)
         self._told = lost
 
-    def tick(self, now: int) -> None:
+    def tick(self) -> None:
         """See what is mended by now."""
         for stream in [stream for stream in self._streams if not stream.damaged]:
             del self._streams[stream]
-            self._feeds.stalled = True
-            self._report("info", "damage is mended, or nobody needs it any more", publisher=self._name(stream))
-        if self._log.unknown and self._is_complete(now):
+            self._feeds.retry_stalled()
+            self._state.report("info", "damage is mended, or nobody needs it any more", publisher=self._name(stream))
+        if self._log.unknown and self._is_complete:
             self._log.write_off()  # whatever it was, it is here again under other numbers
 
-    def _is_complete(self, now: int) -> bool:
+    @property
+    def _is_complete(self) -> bool:
         """Whether all numbers of all streams are here, and others who store all have no more."""
-        others = [peer.name for peer in self._gossip.living(now) if not peer.unit and peer.told]
+        others = [peer.name for peer in self._gossip.membership.living if not peer.unit and peer.told]
         streams = self._log.streams.values()
         wants = any(stream.holes or any(map(stream.wanted_from, others)) for stream in streams)
         return bool(others) and not wants
@@ -123,12 +114,12 @@ class Damage:
         return (
             f"{counted(count, 'damaged event')} ({what}{more}): whoever has not got them waits; start "
             "a repository that has them, or give them up with "
-            f"`stentor repository accept-loss {self._repository} --topic {self._topic}`"
+            f"`stentor repository accept-loss {self._state.settings.name} --topic {self._state.topic}`"
         )
 
-    def accept(self, now: int) -> None:
+    def accept(self) -> None:
         """Give up what is damaged, for all repositories of the topic. Raises Refused if that would be a mistake."""
-        living = self._gossip.living(now)
+        living = self._gossip.membership.living
         having = {peer.name for peer in living for stream in self._streams if self._can_mend(stream, peer.name)}
         if having:
             raise Refused(
@@ -137,10 +128,10 @@ class Damage:
         for stream in list(self._streams):
             lost = StreamRanges(*stream.id, 0, tuple(self._log.void(stream, stream.damaged.pairs(), lost=True)))
             what = "damaged events are given up"
-            self._report("warning", what, publisher=self._name(stream), numbers=_shown(lost.spans))
-            self._gossip.say(GossipVoid(self._topic, self._repository, (lost,), lost=True))
+            self._state.report("warning", what, publisher=self._name(stream), numbers=_shown(lost.spans))
+            self._state.say(GossipVoid(self._state.topic, self._state.settings.name, (lost,), lost=True))
             self._gossip.lost(stream)
-            self._gossip.touched[stream] = None
+            self._state.streams.touch(stream)
         self._streams.clear()
         if self._log.unknown:
             self._log.write_off()
@@ -149,10 +140,7 @@ class Damage:
         return any(stream.damaged.within(*span) for span in stream.offered_by(peer))
 
     def _name(self, stream: PublisherStream) -> str:
-        return self._registry.publisher_name(stream.id[0]) or f"{stream.id[0]:016x}"
-
-    def _report(self, level: str, what: str, **details: str) -> None:
-        self._feeds.effects.append(Report(level, what, {"topic": self._topic, **details}))
+        return self._state.registry.publisher_name(stream.id[0]) or f"{stream.id[0]:016x}"
 
 
 def _shown(spans: tuple[Span, ...]) -> str:

@@ -14,24 +14,22 @@ from stentor.model.errors import Refusal, Refused
 from stentor.model.ids import topic_id
 from stentor.model.record import Kind, RecordHeader
 from stentor.protocols.delivery.replication.bundle import PeerRepository
-from stentor.protocols.delivery.repository.registry import Registry, top_of
-from stentor.protocols.delivery.repository.serving.subscriber_feeds import LETTER, SubscriberFeeds
-from stentor.protocols.delivery.repository.storing.event_log import EventLog
+from stentor.protocols.delivery.repository.registry import top_of
+from stentor.protocols.delivery.repository.serving.subscriber_feeds import LETTER
 from stentor.protocols.delivery.repository.storing.publisher_stream import PublisherStream
-from stentor.protocols.delivery.settings import RepositorySettings
-from stentor.protocols.delivery.transport import SendLetter, Subscribe, Unsubscribe
+from stentor.protocols.delivery.repository.topic_state import TopicState
+from stentor.protocols.delivery.transport import Subscribe, Unsubscribe
 from stentor.wire.block import Block
 
 
 class EgressHold:
     """One repository's part in it."""
 
-    def __init__(
-        self, topic: str, settings: RepositorySettings, store: EventLog, registry: Registry, feeds: SubscriberFeeds
-    ) -> None:
-        self._topic, self._name, self._unit = topic, settings.name, settings.unit
-        self._log, self._registry, self._feeds = store, registry, feeds
-        self._heard = topic  # on which events come to us
+    def __init__(self, state: TopicState) -> None:
+        self._state, self._topic = state, state.topic
+        self._name, self._unit = state.settings.name, state.settings.unit
+        self._log, self._registry = state.log, state.registry
+        self._heard = state.topic  # on which events come to us
         self._passed = 0  # the last number that was passed on
 
     @property
@@ -53,22 +51,20 @@ class EgressHold:
         return top_of(node) if self.is_held else ""
 
     def obey(self) -> None:
-        """Listen to where publishers speak whom we may hear."""
+        """Listen to the topic on which the publishers are that this repository may hear."""
         hears = self._topic
         if self.is_held:
             hears = within_of(self._unit, self._topic) if self.is_storage else ""
-        self._log.keeps_all = self.is_storage
-        self._feeds.held = self.is_held or self._registry.terms.open  # which is published under another name
-        self._log.home = topic_id(hears) if self.is_storage else 0
+        self._log.set_home(topic_id(hears) if self.is_storage else 0)
         if hears == self._heard:
             return
         if self._heard:
-            self._feeds.effects.append(Unsubscribe(self._heard))
+            self._state.step.emit(Unsubscribe(self._heard))
         if hears:
-            self._feeds.effects.append(Subscribe(hears, letters=False))
+            self._state.step.emit(Subscribe(hears, letters=False))
         self._heard = hears
 
-    def check(self, node: str, peers: Iterable[PeerRepository]) -> None:
+    def check(self, node: str) -> None:
         """Refuse a publisher whose unit has no system storage, or another one. One that was never heard in this topic
         may turn out to be the storage.
         """
@@ -77,7 +73,9 @@ class EgressHold:
         unit = top_of(node)
         if self.storages(node):
             raise Refused(Refusal.BUSY, f"{self._name} is not the system storage of {unit}")
-        unheard = [peer.name for peer in peers if not (peer.whole or peer.unit or peer.departed)]
+        unheard = [
+            peer.name for peer in self._state.bundle.peers.values() if not (peer.whole or peer.unit or peer.is_departed)
+        ]
         if unit and unheard:
             raise Refused(Refusal.BUSY, f"{', '.join(unheard)} has not said yet whether it serves {unit}")
         where = f"no repository of it serves {unit}, where {node} is" if unit else f"{node} is in no unit"
@@ -107,26 +105,27 @@ class EgressHold:
 
     def _send(self, blocks: list[Block], upto: int) -> None:
         passage = EgressRelease(self._topic, self._name, self._unit, self._passed, upto)
-        self._feeds.effects.append(SendLetter(bundle_of(self._topic), (passage,), blocks))
+        self._state.send(bundle_of(self._topic), passage, blocks=blocks)
         self._passed = upto
 
-    def is_received(self, stream: PublisherStream, last: int, peers: Iterable[PeerRepository]) -> bool:
+    def is_received(self, stream: PublisherStream, last: int) -> bool:
         """Whether every other top-level unit, and those who serve everyone, have all up to a number: else it is kept,
         however long they are away.
         """
         if not self.is_held:
             return True
         units: dict[str, bool] = {}
-        for peer in peers:
-            if peer.unit != self._unit and (not peer.unit or _is_top(peer.unit)) and not peer.departed:
+        for peer in self._state.bundle.peers.values():
+            if peer.unit != self._unit and (not peer.unit or _is_top(peer.unit)) and not peer.is_departed:
                 units[peer.unit] = units.get(peer.unit, False) or stream.reached_by(peer.name) >= last
         return all(units.values())
 
-    def waits(self, peers: Iterable[PeerRepository], living: Container[PeerRepository]) -> bool:
+    def waits(self, living: Container[PeerRepository]) -> bool:
         """Whether all system storages of a unit are away: they alone may have what others miss, and will come back."""
         if not self.is_held:
             return False
-        storages = [peer for peer in peers if _is_top(peer.unit) and not peer.departed]
+        peers = self._state.bundle.peers.values()
+        storages = [peer for peer in peers if _is_top(peer.unit) and not peer.is_departed]
         there = {peer.unit for peer in storages if peer in living} | {self._unit}
         return any(peer.unit not in there for peer in storages)
 

@@ -4,7 +4,7 @@ Readers see everything up to the horizon: what is durable on as many repositorie
 before it.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 import numpy as np
@@ -12,14 +12,16 @@ import numpy as np
 from stentor.model.attribute import EMPTY_SCHEMA, Schema
 from stentor.model.ids import NO_SCHEMA
 from stentor.model.ranges import LAST_SEQUENCE
-from stentor.model.record import Entry, Fact, Kind, LedgerContents, Record, RecordHeader, StreamId
+from stentor.model.record import Fact, Kind, LedgerContents, Record, RecordHeader, StreamId
 from stentor.model.record_columns import RecordColumns, chapters_of
 from stentor.model.span import Span, Spans
+from stentor.protocols.delivery.repository.registry import LIFE
 from stentor.protocols.delivery.repository.serving.record_audience import Part, cut
-from stentor.protocols.delivery.repository.storing.floor_facts import floor_fact, floor_key, recall_floors
+from stentor.protocols.delivery.repository.storing.floor_facts import floor_key, recall_floors
 from stentor.protocols.delivery.repository.storing.publisher_stream import PublisherStream
 from stentor.protocols.delivery.repository.storing.recent_records import Budget, RecentRecords
 from stentor.protocols.delivery.repository.storing.streams import Streams
+from stentor.protocols.delivery.repository.storing.unwritten_entries import UnwrittenEntries
 from stentor.wire import head
 from stentor.wire.block import Block
 
@@ -32,11 +34,9 @@ _DAMAGED = 1  # in place of a checksum
 
 
 class EventLog:
-    """Streams, records and what is to be written. `news` are lines that became durable since they were last taken.
-    Invariants, asserted by `validate`:
+    """Streams, records and what is to be written. Invariants, asserted by `validate`:
 
-    first <= horizon + 1 <= next; nothing of a stream has a sequence number from `next` on; `lines` are those of the
-    records in `entries`
+    first <= horizon + 1 <= next; nothing of a stream has a sequence number from `next` on
     """
 
     def __init__(
@@ -44,24 +44,25 @@ class EventLog:
         streams: Streams,
         budget: Budget,
         audience: Callable[[Block], Mapping[int, bytes]],
+        *,
         selective: bool = False,
+        is_introduced: Callable[[StreamId], bool] = lambda _: True,
+        is_told_of: Callable[[StreamId], bool] = lambda _: True,
     ) -> None:
-        """`selective`: what nobody here wants is not kept."""
+        """What nobody wants is not kept if it is `selective`. Facts tell of a life, or of a later one alone."""
         self._selective = selective
-        self.keeps_all = False  # … but what its publisher sent to us,
-        self.home = 0  # … or sent on this topic, which is our unit's
+        # The topic of our unit, on which all is kept, if this is a system storage; 0 if it is none.
+        self._home = 0
         self.streams = streams
-        self.is_introduced: Callable[[StreamId], bool] = lambda _: True  # whether a fact tells of a life or a later one
-        self.is_past_known: Callable[[StreamId], bool] = lambda _: True  # … and of this one: where earlier ones end
+        self.is_introduced, self._is_told_of = is_introduced, is_told_of
         self.schemas: dict[int, Schema] = {NO_SCHEMA: EMPTY_SCHEMA}
         self.next = 1
         self.horizon = 0
         self.wall = 0  # what the clock on our wall shows in this step, in nanoseconds since 1970
-        self.entries: list[Entry] = []  # to be committed
-        self.remarks: list[Entry] = []  # … when there is something to commit anyway: nobody waits for these
-        self.lines: list[RecordHeader] = []  # … and the lines among them
-        self.news: list[RecordHeader] = []
-        self.conflicts = self.strangers = self.repeated = self.stored = 0
+        self.unwritten = UnwrittenEntries()
+        # Events that were refused because others had their numbers, were dropped, came again, or were stored.
+        self.conflicts = self.strangers = 0
+        self.repeated = self.stored = 0
         self.unknown = Spans()  # sequence numbers of records that are damaged so much that nobody knows whose they were
         self.losses: dict[PublisherStream, None] = {}  # of which an operator has written off something
         self.clashes: list[RecordHeader] = []  # numbers under which two bodies came
@@ -71,10 +72,6 @@ class EventLog:
         self._budget = budget
         self._recent = RecentRecords(1, budget)
         self._audience = audience
-        self._writing: dict[int, list[RecordHeader]] = {}
-        self._marks: list[tuple[PublisherStream, int]] = []  # floors to be committed
-        self._marking: dict[int, list[tuple[PublisherStream, int]]] = {}
-        self.marked: dict[PublisherStream, None] = {}  # streams of which it is durable now what is forgotten or void
         self._noted = 0  # the last registration that is durable
 
     def validate(self) -> None:
@@ -82,7 +79,14 @@ class EventLog:
         self._recent.validate()
         assert self.first <= self.horizon + 1 <= self.next, f"{self.first}, {self.horizon} and {self.next} in a row"
         assert all(stream.last_sequence < self.next for stream in self.streams.values()), "a number that is given twice"
-        assert self.lines == [each.line for each in self.entries if isinstance(each, Record)], "lines without entries"
+        self.unwritten.validate()
+
+    def set_clock(self, wall: int) -> None:
+        self.wall = wall
+
+    def set_home(self, topic: int) -> None:
+        """Store all that is sent on this topic of our unit; 0 if we are no system storage."""
+        self._home = topic
 
     # ---- from the ledger
 
@@ -90,14 +94,14 @@ class EventLog:
         found = (_schemas.decode(value) for key, value in holdings.facts.items() if key.startswith(SCHEMA))
         self.schemas |= {schema.id: schema for schema in found}
         begin = int(holdings.facts.get(_FIRST, b"0"))  # what is before it may still be on the disk
-        self.streams.first = 0
+        self.streams.forget_before(0)
         for chapter in (each.since(begin) for each in chapters_of(holdings.lines)):
             if len(chapter.sequence):
-                self.streams.first = self.first or int(chapter.sequence[0])
+                self.streams.forget_before(self.first or int(chapter.sequence[0]))
                 self._load_chapter(chapter)
         recall_floors(self.streams, holdings.facts)
         self.next = holdings.next
-        self.streams.first = self.first or self.next
+        self.streams.forget_before(self.first or self.next)
         self.horizon = max(int(holdings.facts.get(HORIZON, b"0")), self.first - 1)
         self._noted = self.next
         self._recent = RecentRecords(self.horizon + 1, self._budget)
@@ -135,6 +139,10 @@ class EventLog:
 
     # ---- from publishers and other repositories
 
+    def refuse(self, block: Block) -> None:
+        """Count the events of a block that is not stored."""
+        self.strangers += block.count
+
     def fetch(self, now: int, block: Block, whole: bool = False, stored: int | None = None) -> None:
         """Events came from another repository; all of them are to be kept if it stores the same, for publishers too.
         They are as old as it says, unless its clock is ahead of ours.
@@ -142,7 +150,7 @@ class EventLog:
         if self.streams.is_over((block.publisher, block.incarnation)):
             return
         stream = self.streams[block.publisher, block.incarnation]
-        self.streams.unsettled[stream] = None
+        self.streams.unsettle(stream)
         stream.changed_at = now
         stream.announced.add(block.catenation, block.last())
         if self.is_introduced(stream.id):  # else it is asked for again, when it is known what came before this life
@@ -154,11 +162,11 @@ class EventLog:
         known = known and self.is_past_known(key)
         if not known and key not in self.streams:
             if not self.streams.strangers.hold(now, block, ordered):
-                self.strangers += block.count
+                self.refuse(block)
             return
         stream = self.streams.find(key)
         if stream is None:
-            self.strangers += block.count
+            self.refuse(block)
             return
         stream.changed_at = stream.publisher_heard_at = now
         if ordered:
@@ -166,7 +174,7 @@ class EventLog:
         if known and stream.announced.covers(first, last):
             self._take(stream, block)
         elif not stream.hold_back(block):
-            self.strangers += block.count
+            self.refuse(block)
 
     def order(
         self, now: int, key: StreamId, first: int, last: int, known: bool, acknowledged: tuple[Span, ...] = ()
@@ -189,6 +197,13 @@ class EventLog:
         stream.announced.update(acknowledged)
         return stream
 
+    def is_past_known(self, key: StreamId) -> bool:
+        """Return whether it is known what a life may follow that its publisher sends something of: it has records here,
+        or the fact tells of it. One that tells of a newer life alone may be of somebody who never heard of this one.
+        """
+        there = self.streams.get(key)
+        return self._is_told_of(key) or (there is not None and there.highest_numbered > 0)
+
     def introduce(self, is_due: Callable[[StreamId], bool]) -> None:
         """Store what waited until it is known that its publisher may publish, and what came before this life."""
         for key in [key for key in self.streams.strangers.streams if is_due(key)]:
@@ -205,18 +220,18 @@ class EventLog:
 
     def set_aside(self, stream: PublisherStream, last: int) -> None:
         """Give all numbers of a stream up to this one their places before all that is stored from now on."""
-        self.streams.unsettled[stream] = None
+        self.streams.unsettle(stream)
         stream.announced.add(1, last)
         if last > stream.highest_numbered and self.next + last - stream.highest_numbered <= LAST_SEQUENCE:
             self._reserve(stream, stream.highest_numbered + 1, last)
 
     def _take(self, stream: PublisherStream, block: Block, fetched: bool = False, stored: int | None = None) -> None:
         self._stored_at = self.wall if stored is None else min(stored, self.wall)
-        self._choosing = self._selective and block.topic != self.home and (fetched or not self.keeps_all)
+        self._choosing = self._selective and block.topic != self._home and (fetched or not self._home)
         first, last = block.catenation, block.last()
         # so much is set aside only for who makes up numbers
         if self.next + last - stream.highest_numbered > LAST_SEQUENCE:
-            self.strangers += block.count
+            self.refuse(block)
             return
         if last - first + 1 != block.count:
             for row, offset in enumerate(block.offsets()):
@@ -253,6 +268,10 @@ class EventLog:
             self.conflicts += 1
             self.clashes.append(line._replace(digest=digest_of(block)))
 
+    def note_clash(self, line: RecordHeader) -> None:
+        """Note numbers under which two bodies came, here and at another repository."""
+        self.clashes.append(line)
+
     def _part(self, block: Block, start: int, end: int) -> Block:
         if end - start + 1 == block.count:
             return block
@@ -285,7 +304,7 @@ class EventLog:
         if block.schema.id not in self.schemas:
             self.schemas[block.schema.id] = block.schema
             key = f"{SCHEMA}{block.schema.id:016x}"
-            self.entries.append(Fact(key, msgspec.msgpack.encode(block.schema)))
+            self.unwritten.write(Fact(key, msgspec.msgpack.encode(block.schema)))
         if sequence is None:
             sequence = self.next
             self.next += block.count
@@ -304,15 +323,7 @@ class EventLog:
 
     def _put(self, record: Record) -> None:
         self._recent.put(record)
-        self.entries.append(record)
-        self.lines.append(record.line)
-
-    def note(self) -> int:
-        """A sequence number for a registration; readers skip it."""
-        line = RecordHeader(self.next, 1, 0, 0, 0, Kind.NOTE)
-        self.next += 1
-        self._put(Record(line))
-        return line.sequence
+        self.unwritten.put(record)
 
     def void(
         self, stream: PublisherStream, spans: Iterable[Span], kind: Kind = Kind.VOID, lost: bool = False
@@ -341,15 +352,14 @@ class EventLog:
         news = [rest for part in parts for rest in stream.voids.missing(*part)]
         stream.voids.update(news)
         if news:
-            self.mark_floor(stream)
+            self.unwritten.mark_floor(stream)
         return bool(news)
 
     def lose(self, line: RecordHeader) -> bool:
         """A record cannot be read any more. Events are set aside until somebody sends them again, and True is returned;
         what has no contents is written anew.
         """
-        under_way = [each.sequence for lines in (self.lines, *self._writing.values()) for each in lines]
-        if line.sequence in under_way:
+        if self.unwritten.holds(line.sequence):
             return False
         stream = self.streams[line.stream] if line.publisher else None
         lost = line._replace(kind=Kind.RESERVED, digest=line.digest or _DAMAGED)
@@ -364,10 +374,9 @@ class EventLog:
             is_new = lost.kind is Kind.RESERVED and stream.stored.covers(line.first, line.last)
             if is_new:
                 stream.lose(lost)
-                self.streams.unsettled[stream] = None
+                self.streams.unsettle(stream)
         self._recent.drop(line.sequence)
-        self.entries.append(Record(lost, stored=self.wall))
-        self.lines.append(lost)
+        self.unwritten.put(Record(lost, stored=self.wall))
         if line.sequence >= self._recent.start:
             self._recent.put(Record(lost))
         return is_new
@@ -382,28 +391,30 @@ class EventLog:
                 stream.voids.update(holes)
                 stream.written_off.update(holes)
                 self.losses[stream] = None
-                self.mark_floor(stream)
+                self.unwritten.mark_floor(stream)
 
     # ---- to the ledger
 
-    def take_entries(self, token: int) -> list[Entry]:
-        """What is to be committed under this token."""
-        entries, self.entries = self.entries, []
-        self._writing[token], self.lines = self.lines, []
-        self._marking[token], self._marks = self._marks, []
-        return entries
+    def register(self, facts: Sequence[Fact]) -> None:
+        """Write registrations; all but those of lives take a sequence number, which readers skip."""
+        if not all(fact.key.startswith(LIFE) for fact in facts):
+            self._put(Record(RecordHeader(self.next, 1, 0, 0, 0, Kind.NOTE)))
+            self.next += 1
+        self.unwritten.write(*facts)
 
-    def committed(self, token: int) -> None:
-        for stream, floor in self._marking.pop(token, ()):
+    def committed(self, token: int) -> tuple[list[RecordHeader], list[PublisherStream]]:
+        """Return what is durable now: events by their lines, and streams of which it is what is forgotten or void."""
+        lines, floors = self.unwritten.committed(token)
+        for stream, floor in floors:
             stream.durable_floor = max(stream.durable_floor, floor)
-            if self.streams.get(stream.id) is stream:
-                self.marked[stream] = self.streams.unsettled[stream] = None
-        for line in self._writing.pop(token, ()):
-            if line.kind in (Kind.EVENTS, Kind.SKIPPED):
-                self.streams[line.stream].durable.add(line.first, line.last)
-                self.news.append(line)
-            elif line.kind is Kind.NOTE:
-                self._noted = max(self._noted, line.sequence)
+        marked = [stream for stream, _ in floors if self.streams.get(stream.id) is stream]
+        for stream in marked:
+            self.streams.unsettle(stream)
+        self._noted = max([self._noted, *(line.sequence for line in lines if line.kind is Kind.NOTE)])
+        events = [line for line in lines if line.kind in (Kind.EVENTS, Kind.SKIPPED)]
+        for line in events:
+            self.streams[line.stream].durable.add(line.first, line.last)
+        return events, marked
 
     # ---- for readers
 
@@ -451,31 +462,20 @@ class EventLog:
 
     def beginning(self, done: Mapping[StreamId, Spans]) -> int:
         """The last sequence number before the first record of which somebody who is done with these lacks something."""
-        nothing = Spans()
-        found = [stream.earliest(done.get(key, nothing)) for key, stream in self.streams.items()]
-        return min((sequence for sequence in found if sequence is not None), default=self.next) - 1
-
-    def behind(self, done: Mapping[StreamId, Spans]) -> int:
-        """How many of the events that are stored are not among these."""
-        nothing = Spans()
-        return sum(
-            end - start + 1
-            for key, stream in self.streams.items()
-            for first, last in stream.stored.within(stream.floor + 1, stream.stored.last)
-            for start, end in done.get(key, nothing).missing(first, last)
-        )
+        first = self.streams.earliest(done)
+        return (self.next if first is None else first) - 1
 
     def forget(self, records: Iterable[RecordHeader]) -> None:
         """These are done with. Up to where must be written down, or a stream would seem to begin with a gap."""
         floors: dict[StreamId, None] = {}
         for line in records:
-            self.streams.first = line.end + 1
+            self.streams.forget_before(line.end + 1)
             if line.publisher:
                 floors[line.stream] = None
                 if line.kind is not Kind.VOID:  # what is void may be stored further on
                     self.streams[line.stream].forget(line.last)
         for stream in [self.streams[key] for key in floors]:
-            self.mark_floor(stream)
+            self.unwritten.mark_floor(stream)
         self._recent.forget(self.first - 1)
 
     def abandon(self, key: StreamId) -> bool:
@@ -485,13 +485,14 @@ class EventLog:
             return False
         del self.streams[key]
         self.losses.pop(stream, None)
-        self.entries += [Fact(floor_key(key), None), Fact(_FIRST, b"%d" % self.first)]
+        self.unwritten.write(Fact(floor_key(key), None), Fact(_FIRST, b"%d" % self.first))
         return True
 
-    def mark_floor(self, stream: PublisherStream) -> None:
-        """Write down what is forgotten of a stream, and what is void of it: no record tells that any more."""
-        self._marks.append((stream, stream.floor))
-        self.entries.append(floor_fact(stream))
+    def take_conflicts(self) -> tuple[list[tuple[int, Block]], list[RecordHeader]]:
+        """Remove and return blocks to be compared with what is stored, and numbers under which two bodies came."""
+        found = self.suspects, self.clashes
+        self.suspects, self.clashes = [], []
+        return found
 
 
 def digest_of(block: Block) -> int:

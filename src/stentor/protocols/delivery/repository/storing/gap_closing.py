@@ -5,19 +5,15 @@ Numbers that were acknowledged become void only if every member of the bundle is
 accepts their loss. Until then this repository steers nobody: a subscriber would get what follows them first.
 """
 
-from stentor.machine import Report
 from stentor.model.control import GossipVoid, RepositoryAck, RepositoryNak, StreamRanges
 from stentor.model.span import Span, Spans
 from stentor.protocols.delivery.replication.gossip import Gossip
-from stentor.protocols.delivery.repository.registry import Registry
-from stentor.protocols.delivery.repository.service import Change
-from stentor.protocols.delivery.repository.serving.admission import Admission
-from stentor.protocols.delivery.repository.serving.subscriber_feeds import SubscriberFeeds
+from stentor.protocols.delivery.repository.service import ServiceChange
+from stentor.protocols.delivery.repository.serving.name_holders import NameHolders
 from stentor.protocols.delivery.repository.storing.egress_hold import EgressHold
-from stentor.protocols.delivery.repository.storing.event_log import EventLog
 from stentor.protocols.delivery.repository.storing.publisher_lives import PublisherLives
 from stentor.protocols.delivery.repository.storing.publisher_stream import PublisherStream
-from stentor.protocols.delivery.settings import RepositorySettings
+from stentor.protocols.delivery.repository.topic_state import TopicState
 
 _MOST_MISSING = 64  # spans that a publisher is asked for at once
 
@@ -26,28 +22,21 @@ class GapClosing:
     """Asks for those of one topic at one repository, and closes those that nobody can fill."""
 
     def __init__(
-        self,
-        topic: str,
-        settings: RepositorySettings,
-        store: EventLog,
-        registry: Registry,
-        feeds: SubscriberFeeds,
-        gossip: Gossip,
-        admission: Admission,
-        egress: EgressHold,
-        lives: PublisherLives,
+        self, state: TopicState, gossip: Gossip, holders: NameHolders, egress: EgressHold, lives: PublisherLives
     ) -> None:
-        self._topic, self._settings = topic, settings
-        self._log, self._registry, self._feeds = store, registry, feeds
-        self._gossip, self._admission, self._egress, self._lives = gossip, admission, egress, lives
-        gossip.awaits = lives.is_waiting
+        self._state, self._step = state, state.step
+        self._topic, self._settings = state.topic, state.settings
+        self._log, self._registry = state.log, state.registry
+        self._gossip, self._membership = gossip, gossip.membership
+        self._holders, self._egress = holders, egress
+        self._lives = lives
 
     def acknowledge(self, stream: PublisherStream, copies: int) -> None:
         """Tell the publisher that we steer up to where its events are stored."""
-        publisher = self._admission.publishers.get(stream.id[0])
+        publisher = self._holders.publishers.get(stream.id[0])
         if publisher is None or publisher.incarnation != stream.id[1]:
             return
-        mates = self._gossip.bundle.same_unit_peers
+        mates = self._state.bundle.same_unit_peers
         upto = stream.owed(copies, mates)
         selective = bool(self._settings.unit)
         counts = tuple(stream.replicated_upto(number, mates, selective) for number in range(1, len(mates) + 2))
@@ -56,12 +45,12 @@ class GapClosing:
             publisher.acknowledged = said
             singles = stream.singles(upto) if copies == 1 else ()
             ack = RepositoryAck(self._topic, self._settings.name, stream.id[1], upto, singles, counts)
-            self._admission.say(publisher.inbox, ack)
+            self._state.send(publisher.inbox, ack)
 
-    def ask(self, now: int) -> bool:
+    def ask(self) -> bool:
         """Ask the publishers that we steer for what they have sent and we have not; return whether there is any."""
-        busy = False
-        for number, publisher in self._admission.publishers.items():
+        now, busy = self._step.now, False
+        for number, publisher in self._holders.publishers.items():
             stream = self._log.streams.get((number, publisher.incarnation))
             if stream is None or not (missing := stream.asked_for):
                 continue
@@ -71,34 +60,33 @@ class GapClosing:
                 stream.asked_at = now
                 spans = tuple(overdue[:_MOST_MISSING])
                 nak = RepositoryNak(self._topic, self._settings.name, publisher.incarnation, spans)
-                self._admission.say(publisher.inbox, nak)
+                self._state.send(publisher.inbox, nak)
         return busy
 
-    def tick(self, now: int) -> None:
+    def tick(self) -> None:
         """Close the gaps of publishers that are silent, or do not have what is missing: others wait behind them. Send
         clients away if something that was acknowledged is at none of those that live.
         """
-        heard = self._gossip.membership.heard(now)
-        is_behind = self._lives.unknown.is_waiting(now, longer_than=self._settings.void_after)
+        heard = self._membership.heard
+        is_behind = self._lives.unknown.is_waiting(longer_than=self._settings.void_after)
         for stream in list(self._log.streams.unsettled):
             missing = stream.missing
             if not missing or any(stream.wanted_from(peer.name) for peer in heard):
                 continue  # somebody has it: it will come
             awaited = [] if self._registry.terms.open else self._lives.awaited(stream)
-            is_behind |= self._is_overdue(now, stream, awaited) and not self._gossip.membership.is_here(now)
-            if hopeless := self._expired_gaps(now, stream, missing, awaited):
+            is_behind |= self._is_overdue(stream, awaited) and not self._membership.is_here
+            if hopeless := self._expired_gaps(stream, missing, awaited):
                 self._give_up(stream, hopeless, "debug" if self._registry.terms.open else "warning")
-        if is_behind and self._gossip.ready:
-            self._gossip.service.change(Change.FELL_BEHIND)
-            details: dict[str, str | int | float] = {"topic": self._topic}
-            self._feeds.effects.append(Report("error", "events are missing that were acknowledged", details))
-            self._admission.dismiss()
+        if is_behind and self._state.service.is_serving:
+            self._state.service.change(ServiceChange.FELL_BEHIND)
+            self._state.report("error", "events are missing that were acknowledged")
+            self._holders.send_all_away()
 
-    def accept_loss(self, now: int) -> tuple[StreamRanges, ...]:
+    def accept_loss(self) -> tuple[StreamRanges, ...]:
         """Give up what holds up readiness and none of those that are heard can send, durably and at the other
         repositories; return what that is. Lives of which nothing is known here are among it, without numbers.
         """
-        heard = self._gossip.membership.heard(now)
+        heard = self._membership.heard
         found: list[StreamRanges] = []
         for stream in list(self._log.streams.unsettled):
             offered = [span for peer in heard for span in stream.offered_by(peer.name)]
@@ -110,29 +98,30 @@ class GapClosing:
     def _give_up(self, stream: PublisherStream, spans: list[Span], level: str) -> StreamRanges:
         voided = StreamRanges(*stream.id, 0, tuple(self._log.void(stream, spans)))
         known = self._registry.publishers.get(stream.id[0])
-        details: dict[str, str | int | float] = {"topic": self._topic, "publisher": known.name if known else ""}
-        self._feeds.effects.append(Report(level, "a gap is closed", {**details, "events": _size(voided)}))
-        self._gossip.say(GossipVoid(self._topic, self._settings.name, (voided,)))
-        self._gossip.touched[stream] = self._gossip.changed[stream] = None
+        self._state.report(level, "a gap is closed", publisher=known.name if known else "", events=_size(voided))
+        self._state.say(GossipVoid(self._topic, self._settings.name, (voided,)))
+        self._state.streams.touch(stream)
+        self._gossip.note_change(stream)
         return voided
 
-    def _is_overdue(self, now: int, stream: PublisherStream, awaited: list[Span]) -> bool:
+    def _is_overdue(self, stream: PublisherStream, awaited: list[Span]) -> bool:
         """Whether what was acknowledged has been waited for long enough."""
+        now = self._step.now
         stream.lost = (stream.lost or now) if awaited else 0
-        soon = self._settings.void_anew if self._gossip.membership.is_here(now) else self._settings.void_after
-        return bool(awaited) and now - max(stream.lost, self._gossip.membership.turn(now)) >= soon
+        soon = self._settings.void_anew if self._membership.is_here else self._settings.void_after
+        return bool(awaited) and now - max(stream.lost, self._membership.turned_at) >= soon
 
-    def _expired_gaps(self, now: int, stream: PublisherStream, missing: list[Span], awaited: list[Span]) -> list[Span]:
+    def _expired_gaps(self, stream: PublisherStream, missing: list[Span], awaited: list[Span]) -> list[Span]:
         """What is missing of a stream and has been waited for long enough."""
-        settings, membership = self._settings, self._gossip.membership
+        settings, membership = self._settings, self._membership
         if self._registry.terms.open:
             return missing  # what was sent after it is here, and nobody sends it again
         missing = stream.undamaged(missing)
-        if self._egress.waits(self._gossip.bundle.peers.values(), self._gossip.living(now)):
+        if self._egress.waits(membership.living):
             return []
-        everyone = membership.is_here(now)
-        hopeless = awaited if everyone and self._is_overdue(now, stream, awaited) else []
-        silence = now - max(stream.publisher_heard_at, stream.changed_at, membership.turn(now))
+        everyone = membership.is_here
+        hopeless = awaited if everyone and self._is_overdue(stream, awaited) else []
+        silence = self._step.now - max(stream.publisher_heard_at, stream.changed_at, membership.turned_at)
         anew = everyone and not self._registry.is_current(*stream.id)  # one that is away may have it
         if membership.since and silence >= (settings.void_anew if anew else settings.void_after):
             hopeless = hopeless + _rest_of(missing, awaited)

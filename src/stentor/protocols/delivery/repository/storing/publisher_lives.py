@@ -12,39 +12,26 @@ from stentor.model.control import Recovery
 from stentor.model.errors import Refusal, Refused
 from stentor.model.record import Fact, StreamId
 from stentor.model.span import Span
-from stentor.protocols.delivery.repository.registry import Registry
 from stentor.protocols.delivery.repository.registry_records import PublisherEnds
 from stentor.protocols.delivery.repository.serving.unknown_lives import UnknownLives
-from stentor.protocols.delivery.repository.storing.event_log import EventLog
 from stentor.protocols.delivery.repository.storing.publisher_stream import PublisherStream
 from stentor.protocols.delivery.repository.storing.streams import MOST_LIVES
+from stentor.protocols.delivery.repository.topic_state import TopicState
 
 
 class PublisherLives:
     """The lives of all publishers of one topic, as one repository knows them."""
 
-    def __init__(self, store: EventLog, registry: Registry, unknown: UnknownLives) -> None:
-        self._log, self._registry = store, registry
+    def __init__(self, state: TopicState, unknown: UnknownLives) -> None:
+        self._log, self._registry = state.log, state.registry
         self.unknown = unknown
         self._fixed: dict[int, int] = {}  # the newest life of each publisher before which we have said what we know
         # What was to be set aside when we last looked: whoever tells of a newer life may never have heard of it.
         self._ends: dict[int, PublisherEnds] = {}
-        store.is_introduced, store.is_past_known = self._is_introduced, self._is_past_known
-
-    def _is_introduced(self, stream: StreamId) -> bool:
-        return self._registry.terms.open or self._registry.is_introduced(*stream)
-
-    def _is_past_known(self, stream: StreamId) -> bool:
-        """Return whether it is known what a life may follow that its publisher sends something of: it has records here,
-        or the fact tells of it. One that tells of a newer life alone may be of somebody who never heard of this one.
-        """
-        known, there = self._registry.publishers.get(stream[0]), self._log.streams.get(stream)
-        is_told = self._registry.terms.open or (known is not None and known.tells_of(stream[1]))
-        return is_told or (there is not None and there.highest_numbered > 0)
 
     def may_store(self, stream: StreamId) -> bool:
         """Return whether what a publisher sends of a life is stored when it comes."""
-        return self._registry.is_authorised(stream[0]) and self._is_past_known(stream)
+        return self._registry.is_authorised(stream[0]) and self._log.is_past_known(stream)
 
     # ---- steering
 
@@ -108,7 +95,7 @@ class PublisherLives:
         here of these lives beyond the ends that were fixed elsewhere: the new life is not answered before all agree.
         """
         facts: list[Fact] = []
-        for publisher in self._registry.take_renewed():
+        for publisher in self._registry.news.take_publishers():
             newest = self._registry.publishers[publisher].incarnation
             if newest > self._fixed.get(publisher, 0):
                 self._fixed[publisher] = newest
@@ -147,9 +134,10 @@ class PublisherLives:
         acknowledged.add(1, dict(known.ends).get(stream.id[1], 0) if known is not None else 0)
         return [part for gap in missing for part in acknowledged.within(*gap)]
 
-    def is_waiting(self, now: int) -> bool:
-        """Return whether something is awaited of any stream, or of a life that is not known."""
-        return self.unknown.is_waiting(now) or any(map(self.awaited, self._log.streams.unsettled))
+    @property
+    def is_waiting(self) -> bool:
+        """Whether something is awaited of any stream, or of a life that is not known."""
+        return self.unknown.is_waiting() or any(map(self.awaited, self._log.streams.unsettled))
 
     def described(self) -> dict[str, list[tuple[int, int, int]]]:
         """Return what is awaited, as people are told it: of each publisher lives, first and last numbers."""

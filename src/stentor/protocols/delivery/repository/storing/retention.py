@@ -2,63 +2,65 @@
 
 from collections.abc import Iterable
 
-from stentor.machine import Collect, Report, Scanned
+from stentor.machine import Collect, Scanned
 from stentor.model.record import Kind, Record, RecordHeader, StreamId
 from stentor.protocols.delivery.replication.bundle import PeerRepository
-from stentor.protocols.delivery.replication.gossip import Gossip
-from stentor.protocols.delivery.repository.registry import Registry, is_within
-from stentor.protocols.delivery.repository.serving.dissemination_table import DisseminationTable, SubscriberProgress
-from stentor.protocols.delivery.repository.serving.subscriber_feeds import SubscriberFeeds
+from stentor.protocols.delivery.replication.membership import MembershipView
+from stentor.protocols.delivery.repository.ledger_reads import WeighRecords
+from stentor.protocols.delivery.repository.registry import is_within
+from stentor.protocols.delivery.repository.serving.dissemination_table import SubscriberProgress
 from stentor.protocols.delivery.repository.storing.commit_queue import CommitQueue
 from stentor.protocols.delivery.repository.storing.egress_hold import EgressHold
-from stentor.protocols.delivery.repository.storing.event_log import EventLog
 from stentor.protocols.delivery.repository.storing.publisher_stream import PublisherStream
+from stentor.protocols.delivery.repository.topic_state import TopicState
 from stentor.protocols.delivery.repository.tracer import RepositoryTracer
-from stentor.protocols.delivery.settings import RepositorySettings
 
 
 class Retention:
-    """Looks at the oldest records from time to time."""
+    """Deletes the oldest records of a topic once nobody needs them.
+
+    A record is deletable when every living repository of the bundle has it, every subscriber it was meant for has
+    acknowledged it, and the topic's `keep` time is over. `expire` and `most` override the last two, with a warning.
+    """
 
     def __init__(
         self,
-        topic: str,
-        store: EventLog,
-        registry: Registry,
-        table: DisseminationTable,
-        feeds: SubscriberFeeds,
-        gossip: Gossip,
+        state: TopicState,
+        membership: MembershipView,
         commits: CommitQueue,
         egress: EgressHold,
         tracer: RepositoryTracer,
-        settings: RepositorySettings,
     ) -> None:
-        self._commits, self._egress, self._tracer = commits, egress, tracer
-        self._unit, self._every, self._age_unit = settings.unit, settings.collect_every, settings.age_unit
-        self._topic, self._log, self._registry = topic, store, registry
-        self._table, self._feeds, self._gossip = table, feeds, gossip
+        self._state, self._membership = state, membership
+        self._commits, self._egress = commits, egress
+        self._tracer = tracer
+        self._unit, self._age_unit = state.settings.unit, state.settings.age_unit
+        self._log, self._registry = state.log, state.registry
+        self._table = state.table
         self._looked = 0
         self._ahead_since = 0  # when the oldest records were first seen to be stored in the future; 0 if they are not
 
-    def tick(self, now: int) -> None:
-        if now - self._looked > self._every:
-            self._looked = now
+    def tick(self) -> None:
+        """Look at the oldest records from time to time."""
+        if self._state.step.now - self._looked > self._state.settings.collect_every:
+            self._looked = self._state.step.now
             self._look()
 
     def _look(self) -> None:
         if self._log.first <= self._upto:
-            self._feeds.scan(self._weigh, self._log.first)
+            self._state.reads.scan(WeighRecords(), self._log.first)
 
     @property
     def _upto(self) -> int:
         """The last sequence number that may be forgotten."""
         return min(self._log.horizon, self._tracer.forgettable_upto)
 
-    def _weigh(self, now: int, scanned: Scanned) -> None:
+    def on_scanned(self, scanned: Scanned) -> None:
+        """Delete those of the oldest records that nobody needs."""
         if scanned.damaged:
             return  # what is damaged is written down first
         done: list[RecordHeader] = []
-        living = self._gossip.living(now)
+        living = self._membership.living
         for record in scanned.records:
             if record.line.end > self._upto or not self._is_deletable(record, living):
                 break
@@ -67,8 +69,7 @@ class Retention:
             self._log.forget(done)
             if self._registry.terms.open:
                 self._abandon(dict.fromkeys(line.stream for line in done))
-            collect = Collect(self._topic, done[-1].end)
-            self._commits.after_commit(lambda _: self._feeds.effects.append(collect))
+            self._commits.after_commit(Collect(self._state.topic, done[-1].end))
             if len(done) == len(scanned.records):
                 self._look()
 
@@ -100,11 +101,10 @@ class Retention:
         if not expired and (lagging or age <= terms.keep):
             return False
         for each in lagging:
-            details: dict[str, str | int | float] = {"topic": self._topic, "subscriber": each.name}
-            self._feeds.effects.append(Report("warning", "events expired", {**details, "events": line.length}))
+            self._state.report("warning", "events expired", subscriber=each.name, events=line.length)
         for each in [*lagging, *(each for each in others if each not in concerned)]:
             each.mark(line.stream, line.first, line.last)  # others must know that it is not for them
-            self._feeds.progress_changed[each.name] = None
+            self._table.note_progress(each.name)
         if len(concerned) > len(lagging):
             stream.unit_floor = max(stream.unit_floor, line.last)
         return True
@@ -113,10 +113,11 @@ class Retention:
         """Whether all others have a record that are to have it."""
         if any(stream.reached_by(peer.name) < line.last for peer in living):
             return False
-        peers = self._gossip.bundle.peers.values()
-        if not self._egress.is_received(stream, line.last, peers):
+        if not self._egress.is_received(stream, line.last):
             return False
-        coarse = [peer for peer in peers if not peer.unit]  # they may have been away, and have not got it yet
+        coarse = [
+            peer for peer in self._state.bundle.peers.values() if not peer.unit
+        ]  # they may have been away, and have not got it yet
         return not self._unit or any(stream.reached_by(peer.name) >= line.last for peer in coarse)
 
     def _is_past(self, record: Record) -> bool:
@@ -149,7 +150,7 @@ class Retention:
             for each in self._table.destinations.values():
                 if each.served and line.sequence > each.epoch and not each.has(line):
                     each.mark(line.stream, line.first, line.last)
-                    self._feeds.progress_changed[each.name] = None
+                    self._table.note_progress(each.name)
 
     def _is_cared_for(self, progress: SubscriberProgress, line: RecordHeader, stream: PublisherStream) -> bool:
         """Whether storages for the unit that a subscriber is in have said that they keep it for it: as many as must
@@ -158,7 +159,7 @@ class Retention:
         home = self._registry.subscriptions[progress.name].home
         keeping = [
             peer
-            for peer in self._gossip.bundle.peers.values()
+            for peer in self._state.bundle.peers.values()
             if peer.unit != self._unit
             and is_within(peer.unit, self._unit)
             and is_within(home, peer.unit)

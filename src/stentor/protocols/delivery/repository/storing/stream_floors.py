@@ -10,17 +10,17 @@ from stentor.model.control import StreamRanges
 from stentor.model.record import Kind
 from stentor.model.span import Span, Spans
 from stentor.protocols.delivery.replication.bundle import PeerRepository
-from stentor.protocols.delivery.repository.serving.dissemination_table import DisseminationTable, SubscriberProgress
-from stentor.protocols.delivery.repository.storing.event_log import EventLog
+from stentor.protocols.delivery.repository.serving.dissemination_table import SubscriberProgress
 from stentor.protocols.delivery.repository.storing.publisher_stream import PublisherStream
-from stentor.protocols.delivery.settings import RepositorySettings
+from stentor.protocols.delivery.repository.topic_state import TopicState
 
 
 class StreamFloors:
     """Those of one topic at one repository."""
 
-    def __init__(self, settings: RepositorySettings, store: EventLog, table: DisseminationTable) -> None:
-        self._unit, self._log, self._table = settings.unit, store, table
+    def __init__(self, state: TopicState) -> None:
+        self._unit, self._log = state.settings.unit, state.log
+        self._table = state.table
 
     @property
     def _served(self) -> list[SubscriberProgress]:
@@ -36,7 +36,7 @@ class StreamFloors:
         if floor:
             self._log.void(stream, [(1, floor)], Kind.SKIPPED)  # what was set aside of it
             stream.forget(floor)
-            self._log.mark_floor(stream)
+            self._log.unwritten.mark_floor(stream)
 
     def follow(self, stream: PublisherStream, held: StreamRanges, living: Iterable[PeerRepository]) -> bool:
         """Do not wait for what a repository has forgotten that stores everything. Return whether storages for units
@@ -62,7 +62,7 @@ class StreamFloors:
             stream.unit_floor = held.cared
         if is_cared_for or floor > stream.floor:
             stream.forget(floor)
-            self._log.mark_floor(stream)
+            self._log.unwritten.mark_floor(stream)
         return is_cared_for
 
     def rise(self, streams: Iterable[PublisherStream]) -> None:
@@ -74,7 +74,7 @@ class StreamFloors:
                 floor = self._limit(stream, min([told, *(first - 1 for first, _ in gaps)]), Spans())
                 if floor > stream.floor:
                     stream.forget(floor)
-                    self._log.mark_floor(stream)
+                    self._log.unwritten.mark_floor(stream)
 
     def is_orphaned(self, stream: PublisherStream, living: Iterable[PeerRepository]) -> bool:
         """Return whether something is awaited that others have forgotten, and that was with one that lives no more."""

@@ -4,10 +4,11 @@ A tick looks at the streams that are unsettled, and at no other: a topic whose p
 as much as one whose publishers have had one.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
 
 from stentor.model.record import RecordHeader, StreamId
+from stentor.model.span import Spans
 from stentor.model.stream_ranges import StreamRanges
 from stentor.protocols.delivery.repository.storing.publisher_stream import PublisherStream
 from stentor.protocols.delivery.repository.storing.unknown_publishers import UnknownPublishers
@@ -24,13 +25,16 @@ class Streams(dict[StreamId, PublisherStream]):
     `collected` hold no others; no stream is a stranger's as well; no two reservations share a sequence number
     """
 
-    def __init__(self) -> None:
+    def __init__(self, is_closed: Callable[[StreamId], bool] = lambda _: False) -> None:
+        """`is_closed` tells whether nothing more of a life will be stored."""
+        self.is_closed = is_closed
         self.strangers = UnknownPublishers()
         # Streams of which something is awaited, or which have changed since `drop_settled` looked at them.
         self.unsettled: dict[PublisherStream, None] = {}
         # nothing of these was left when `drop_settled` last looked at them
         self.collected: dict[PublisherStream, None] = {}
-        self.is_closed: Callable[[StreamId], bool] = lambda _: False  # a life of which nothing more will be stored
+        # Of these somebody has more than before: their publishers may be owed an acknowledgement.
+        self._touched: dict[PublisherStream, None] = {}
         self.first = 1  # sequence number; everything before it is forgotten
         self._lives: dict[int, dict[int, PublisherStream]] = {}  # by publisher and incarnation
 
@@ -59,8 +63,21 @@ class Streams(dict[StreamId, PublisherStream]):
         if key not in self and len(self.lives(key[0])) >= MOST_LIVES:
             return None
         stream = self[key]
-        self.unsettled[stream] = None
+        self.unsettle(stream)
         return stream
+
+    def unsettle(self, stream: PublisherStream) -> None:
+        """Look at a stream until nothing of it is awaited."""
+        self.unsettled[stream] = None
+
+    def touch(self, stream: PublisherStream) -> None:
+        """Note that somebody has more of a stream than before, or must be told again what there is."""
+        self._touched[stream] = None
+
+    def take_touched(self) -> dict[PublisherStream, None]:
+        """Remove and return the streams of which somebody has more than before."""
+        touched, self._touched = self._touched, {}
+        return touched
 
     def lives(self, publisher: int) -> dict[int, PublisherStream]:
         """Return the streams of a publisher, by incarnation."""
@@ -108,6 +125,26 @@ class Streams(dict[StreamId, PublisherStream]):
     def event_count(self) -> int:
         """How many events have a durable record here that is not forgotten."""
         return sum(last - first + 1 for stream in self.values() for first, last in stream.kept)
+
+    def earliest(self, done: Mapping[StreamId, Spans]) -> int | None:
+        """Return the sequence number of the first record of which somebody who is done with these lacks something."""
+        nothing = Spans()
+        found = [stream.earliest(done.get(key, nothing)) for key, stream in self.items()]
+        return min((sequence for sequence in found if sequence is not None), default=None)
+
+    def behind(self, done: Mapping[StreamId, Spans]) -> int:
+        """Return how many of the events that are stored are not among these."""
+        nothing = Spans()
+        return sum(
+            end - start + 1
+            for key, stream in self.items()
+            for first, last in stream.stored.within(stream.floor + 1, stream.stored.last)
+            for start, end in done.get(key, nothing).missing(first, last)
+        )
+
+    def forget_before(self, first: int) -> None:
+        """Note that everything before this sequence number is forgotten."""
+        self.first = first
 
     def tops(self) -> tuple[tuple[int, int, int], ...]:
         """All there is now, as a frontier."""

@@ -7,6 +7,7 @@ from tests.unit.storage.records import events
 from stentor.machine import Opened, Scanned
 from stentor.model.control import Persistent, RegistrationReceipt, TopicTask
 from stentor.model.record import Kind, LedgerContents, RecordHeader
+from stentor.protocols.delivery.repository.service import ServiceState
 from stentor.protocols.delivery.repository.storing.event_log import HORIZON
 from stentor.protocols.delivery.repository.storing.publisher_stream import PublisherStream
 
@@ -142,7 +143,7 @@ def test_what_another_one_can_mend_is_not_given_up() -> None:
     bundle.lazy.add("r1")
     stream = stream_of(bundle)
     record = next(each for each in bundle.ledgers["r1"].records.values() if each.line.kind is Kind.EVENTS)
-    bundle.repositories["r1"].damage.scanned(Scanned(TOPIC, 0, [], [record.line]))
+    bundle.repositories["r1"].damage.on_scanned(Scanned(TOPIC, 0, [], [record.line]))
     assert stream.damaged.covers(1, 1)
     bundle.owner("r1", TopicTask.ACCEPT_LOSS)
     assert "r2 can mend what is damaged" in bundle.told(RegistrationReceipt)[-1].reason
@@ -158,13 +159,13 @@ def forgotten_elsewhere() -> PaperBundle:
     there = stream_of(bundle, "r2")
     there.forget(5)
     there.durable_floor = 5
-    bundle.repositories["r2"].gossip.tell_all(bundle.now)
+    bundle.repositories["r2"].gossip.tell_all()
     bundle.pass_time(3000)
     stream = stream_of(bundle)
     assert (stream.floor, stream.peer_floors["r2"]) == (0, 5)
     record = next(each for each in bundle.ledgers["r1"].records.values() if each.line.first == 3)
     bundle.ledgers["r1"].damaged.add(record.line.sequence)
-    bundle.repositories["r1"].damage.scanned(Scanned(TOPIC, 0, [], [record.line]))
+    bundle.repositories["r1"].damage.on_scanned(Scanned(TOPIC, 0, [], [record.line]))
     assert stream.damaged.pairs() == ((3, 3),)
     return bundle
 
@@ -180,7 +181,7 @@ def test_what_is_damaged_and_others_have_forgotten_is_passed() -> None:
 
 def test_whoever_has_forgotten_what_is_damaged_cannot_mend_it() -> None:
     bundle = forgotten_elsewhere()
-    bundle.repositories["r1"].damage.accept(bundle.now)
+    bundle.repositories["r1"].damage.accept()
     assert stream_of(bundle).written_off.pairs() == ((3, 3),)
 
 
@@ -224,7 +225,7 @@ def test_readers_pass_what_is_damaged_and_forgotten_elsewhere() -> None:
         bundle.publish(number, 1)
     log, stream = bundle.repositories["r1"].log, stream_of(bundle)
     stream.forget(3)
-    log.mark_floor(stream)
+    log.unwritten.mark_floor(stream)
     bundle.publish(6, 1)
     ledger = bundle.ledgers["r1"]
     ledger.facts[HORIZON] = b"%d" % (ledger.numbers()[0][0])  # as if others had not had more until then
@@ -264,9 +265,9 @@ def test_a_ledger_that_cannot_be_read_is_a_trouble_and_is_tried_again() -> None:
     bundle.recover("publisher", "shop", "r1")
     bundle.publish(1, 3)
     repository = bundle.repositories["r1"]
-    repository.damage.scanned(Scanned(TOPIC, 0, [], [], "malformed"))
+    repository.damage.on_scanned(Scanned(TOPIC, 0, [], [], "malformed"))
     assert repository.health.trouble == "malformed"
-    repository.damage.scanned(Scanned(TOPIC, 0, [], []))
+    repository.damage.on_scanned(Scanned(TOPIC, 0, [], []))
     assert not repository.health.trouble
 
 
@@ -279,7 +280,7 @@ def test_a_tail_that_cannot_be_read_is_read_later(reason: str) -> None:
     contents.facts.pop("local/horizon", None)
     bundle.start("r1")
     repository = bundle.repositories["r1"]
-    repository.is_open = False
+    repository.state.service.state = ServiceState.OPENING
     repository.step(bundle.now, Opened(TOPIC, LedgerContents(), reason))
     assert repository.health.trouble == reason
     bundle.pass_time(100)

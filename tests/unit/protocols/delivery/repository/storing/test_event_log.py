@@ -46,8 +46,8 @@ def test_other_events_under_a_number_are_noticed() -> None:
 
 def test_what_is_not_in_memory_is_read_before_it_is_judged() -> None:
     here = store(tail=0)
-    record = next(entry for entry in here.entries if isinstance(entry, Record))
-    here.take_entries(1)
+    record = next(entry for entry in here.unwritten.entries if isinstance(entry, Record))
+    here.unwritten.take(1)
     here.committed(1)
     assert here.advance(1, ())
     for bodies, conflicts in (([b"1", b"2", b"3"], 0), ([b"1", b"2", b"x"], 1)):

@@ -109,7 +109,7 @@ def test_who_leaves_does_not_wait_until_others_have_a_closed_life() -> None:
     stream.forget(3)
     bundle.owner("r1", TopicTask.REMOVE_REPOSITORY, repositories=("r3",))
     wait(bundle)
-    assert bundle.repositories["r3"].gone
+    assert bundle.repositories["r3"].is_gone
 
 
 def test_records_of_a_closed_life_are_forgotten_although_others_have_dropped_it() -> None:
@@ -193,9 +193,9 @@ def test_a_late_state_of_another_repository_brings_no_closed_life_back() -> None
     bundle = after_two_lives("r1", "r2")
     wait(bundle)
     gossip = bundle.repositories["r1"].gossip
-    number = gossip.bundle.peers["r2"].number + 1
-    state = GossipState(TOPIC, "r2", True, (StreamRanges(SHOP, 5, 3, ()),), gossip.facts, whole=False, number=number)
-    gossip._hear_state(bundle.now, gossip.bundle.peers["r2"], state)
+    number, digest = gossip.bundle.peers["r2"].number + 1, gossip.sharing.durable_digest
+    state = GossipState(TOPIC, "r2", True, (StreamRanges(SHOP, 5, 3, ()),), digest, whole=False, number=number)
+    gossip._on_state(gossip.bundle.peers["r2"], state)
     assert lives(bundle) == [6]
 
 

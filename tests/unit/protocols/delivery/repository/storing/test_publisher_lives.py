@@ -98,7 +98,7 @@ def test_whoever_lacks_what_was_acknowledged_serves_nobody_and_says_what_it_wait
 def test_a_loss_is_accepted_durably_and_everywhere() -> None:
     bundle = outlived()
     bundle.pass_time(6000)
-    (lost,) = bundle.repositories["r1"].gap_closing.accept_loss(bundle.now)
+    (lost,) = bundle.repositories["r1"].gap_closing.accept_loss()
     assert (lost.publisher, lost.incarnation, lost.spans) == (SHOP, 5, ((1, 3),))
     bundle.pass_time(31_000)
     assert is_ready(bundle, "r1")
@@ -133,7 +133,7 @@ def test_what_another_one_can_send_is_not_given_up() -> None:
     assert bundle.told(RegistrationReceipt)[-1].code is Refusal.BUSY, "it has not said yet what it has"
     repository = bundle.repositories["r1"]
     repository.log.streams[SHOP, 5].learn("r2", ((1, 2),))
-    (lost,) = repository.gap_closing.accept_loss(bundle.now)
+    (lost,) = repository.gap_closing.accept_loss()
     assert lost.spans == ((3, 3),)
 
 
@@ -403,9 +403,9 @@ def test_one_that_tells_of_a_newer_life_without_knowing_of_an_end_does_not_take_
 
 def test_events_of_a_life_wait_for_the_fact_that_tells_of_it() -> None:
     streams = Streams()
-    log = EventLog(streams, Budget(1 << 20), DisseminationTable(streams).audience)
     introduced: set[tuple[int, int]] = set()
-    log.is_introduced = log.is_past_known = introduced.__contains__
+    has = introduced.__contains__
+    log = EventLog(streams, Budget(1 << 20), DisseminationTable(streams).audience, is_introduced=has, is_told_of=has)
     log.fetch(1, block(1))
     log.receive(1, block(2), known=True, ordered=True)
     assert log.stored == 0

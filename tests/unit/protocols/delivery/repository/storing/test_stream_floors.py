@@ -10,11 +10,10 @@ from stentor.model.record import Kind, RecordHeader
 from stentor.protocols.delivery.replication.bundle import PeerRepository
 from stentor.protocols.delivery.repository.registry import SubscriptionRecord
 from stentor.protocols.delivery.repository.serving.dissemination_table import DisseminationTable
-from stentor.protocols.delivery.repository.storing.event_log import EventLog
 from stentor.protocols.delivery.repository.storing.publisher_stream import PublisherStream
 from stentor.protocols.delivery.repository.storing.recent_records import Budget
 from stentor.protocols.delivery.repository.storing.stream_floors import StreamFloors
-from stentor.protocols.delivery.repository.storing.streams import Streams
+from stentor.protocols.delivery.repository.topic_state import TopicState
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.protocols.delivery.transport import LetterReceived
 
@@ -109,15 +108,13 @@ def test_a_newcomer_forgets_what_follows() -> None:
 
 def floors() -> tuple[StreamFloors, PublisherStream, DisseminationTable]:
     """A repository that has 5 … 10 of a stream, for a subscriber that has nothing yet."""
-    streams = Streams()
-    table = DisseminationTable(streams)
-    log = EventLog(streams, Budget(0), table.audience)
-    stream = log.streams[STREAM]
+    state = TopicState(TOPIC, RepositorySettings(name="r2"), Budget(0))
+    stream = state.streams[STREAM]
     stream.file(RecordHeader(1, 4, *STREAM, 1, Kind.RESERVED))
     stream.file(RecordHeader(5, 6, *STREAM, 5, Kind.EVENTS))
     stream.durable.add(5, 10)
-    table.add("billing", SubscriptionRecord(""), 0, True)
-    return StreamFloors(RepositorySettings(name="r2"), log, table), stream, table
+    state.table.add("billing", SubscriptionRecord(""), 0, True)
+    return StreamFloors(state), stream, state.table
 
 
 def test_the_floor_does_not_rise_over_what_a_subscriber_lacks() -> None:

@@ -24,6 +24,7 @@ from stentor.model.ids import publisher_id
 from stentor.model.position import Position
 from stentor.model.reading import Page, PageRequest, StockRequest
 from stentor.protocols.delivery.repository import registry as registry_module
+from stentor.protocols.delivery.repository.ledger_reads import WeighRecords
 from stentor.protocols.delivery.repository.registry import SubscriptionRecord
 from stentor.protocols.delivery.repository.storing import streams as streams_module
 from stentor.protocols.delivery.repository.storing.publisher_stream import PublisherStream
@@ -108,9 +109,9 @@ def test_other_letters_of_strangers_make_nothing() -> None:
     machine = bundle.repositories["r1"]
     assert not log.streams
     assert not machine.feeds.cursors
-    assert not machine.admission.publishers
+    assert not machine.holders.publishers
     assert not machine.table.destinations
-    assert not machine.feeds.scans
+    assert not machine.state.reads.scans
 
 
 def test_what_came_before_its_publisher_was_known_is_stored_once_it_is() -> None:
@@ -178,14 +179,14 @@ def test_a_reader_cannot_make_a_repository_read_without_end() -> None:
     bundle.recover("publisher", "shop", "r1")
     bundle.publish(1, 3)
     bundle.clear()
-    feeds = bundle.repositories["r1"].feeds
+    scans = bundle.repositories["r1"].state.reads.scans
     request = PageRequest(TOPIC, "owner", 1, "", "", Position().held)
     for token in range(256):
-        feeds.scans[-token - 1] = lambda _now, _scanned: None  # under way
+        scans[-token - 1] = WeighRecords()  # under way
     bundle.step("r1", LetterReceived(publisher_id("", "owner"), [request], requester="owner"))
     (page,) = bundle.told(Page)
     assert page.code is Refusal.BUSY
-    feeds.scans.clear()
+    scans.clear()
     bundle.clear()
     bundle.step("r1", LetterReceived(publisher_id("", "owner"), [request], requester="owner"))
     assert [page.code for page in bundle.told(Page)] == [None]

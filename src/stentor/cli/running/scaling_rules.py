@@ -1,4 +1,4 @@
-"""Autoscaler: when a cluster gets another broker, when one that was started by load goes again, and who is purged.
+"""Scaling rules: when a cluster gets another broker, when one that was started by load goes again, and who is purged.
 
 Clients are asked to move to a broker that was started for them, and away from one that is not needed any more: see
 `balance`.
@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from stentor.policies.balance import Load, Move, balance
+from stentor.cli.running.balance import Move, balance
+from stentor.policies.host_choice import Load
 
 MISSES = 3  # checks in a row that a broker may leave unanswered
 CALM = 6  # checks in a row with few clients before a broker goes

@@ -2,8 +2,8 @@
 
 import pytest
 
-from stentor.policies.autoscaler import Action, History, Leave, Purge, Rules, Seen, Start, decide
-from stentor.policies.balance import Move
+from stentor.cli.running.balance import Move
+from stentor.cli.running.scaling_rules import Action, History, Leave, Purge, Rules, Seen, Start, decide
 
 RULES = Rules(clients_per_broker=10, most_brokers=3, purge_slow=True)
 

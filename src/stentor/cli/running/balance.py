@@ -1,21 +1,16 @@
-"""Balance: how many clients of which broker of a cluster go to which other one, and where a newcomer is better off.
+"""Balance: how many clients of which broker of a cluster go to which other one.
 
 A broker that has more than its share gives half of the excess to those that have less, and never more than they have
 room for. So whoever gives stays above its share and whoever takes stays below it, nobody gives what it was given, and
 what is left to move halves with every check.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
+from stentor.policies.host_choice import Load
+
 _TOLERANCE = 10  # a tenth above its share a broker keeps its clients: a move costs more than that much unevenness
-
-
-class Load(NamedTuple):
-    """A broker of a cluster, and how many clients it serves."""
-
-    name: str
-    clients: int
 
 
 class Move(NamedTuple):
@@ -45,11 +40,3 @@ def balance(limit: int, brokers: Sequence[Load]) -> list[Move]:
                 room[target] -= count
                 left -= count
     return moves
-
-
-def find_host(limit: int, own: int, near: Iterable[Load]) -> str | None:
-    """Return a near broker that has less to do than the limit, for a newcomer of one that has more; None to keep it."""
-    if own <= limit:
-        return None
-    little = [each for each in near if each.clients < limit]
-    return min(little, key=lambda each: (each.clients, each.name)).name if little else None

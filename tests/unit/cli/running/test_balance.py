@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stentor.policies.balance import Load, Move, balance, find_host
+from stentor.cli.running.balance import Move, balance
+from stentor.policies.host_choice import Load, find_host
 
 LOADS = st.lists(st.integers(0, 500), min_size=1, max_size=8)
 

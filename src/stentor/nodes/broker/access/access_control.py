@@ -9,14 +9,14 @@ from collections.abc import Callable
 import msgspec
 
 from stentor.matching.topic_tree import is_wild
-from stentor.model.access_report import AccessView, Verdict
 from stentor.model.communication import within_of
 from stentor.model.errors import FrameError, TopicError
 from stentor.model.filter import Filter
 from stentor.model.ids import TopicId
 from stentor.model.messages import AccessReport, AccessRequest, FlowRefusal
 from stentor.model.topic import check_pattern
-from stentor.nodes.broker.link_session import LinkSession
+from stentor.model.view import AccessView, Verdict
+from stentor.nodes.broker.link_session import LinkSession, LinkState
 from stentor.nodes.broker.link_sessions import LinkSessions
 from stentor.policies.access import AccessPolicy, AccessSettings, Charter, Denied
 from stentor.policies.access_classes import AccessClasses
@@ -49,13 +49,15 @@ class AccessControl:
         charter_of: Callable[[str], Charter | None],
         forwarder: Forwarder[Outbox],
         subscriptions: Subscriptions[Outbox],
-        guests: LinkSessions,
+        sessions: LinkSessions,
         place: str = "",
     ) -> None:
         """`place` is the broker's name."""
         self.policy = AccessPolicy(settings, charter_of, place)
         self.classes = AccessClasses(self.policy)
-        self._forwarder, self._subscriptions, self._sessions = forwarder, subscriptions, guests
+        self._forwarder = forwarder
+        self._subscriptions = subscriptions
+        self._sessions = sessions
         self.changed: dict[str, None] = {}  # topics whose charters have changed in this step
         self._others: frozenset[str] = frozenset()  # principals that are in other classes by that
         self._numbers: set[TopicId] = set()  # of topics on which others may publish by that
@@ -69,7 +71,7 @@ class AccessControl:
             raise FrameError(denied.code, denied.reason)
 
     def admits_flow(self, session: LinkSession, topic: TopicId) -> bool:
-        """Return whether a guest may publish on a topic; if not, it is told once."""
+        """Return whether a client may publish on a topic; if not, it is told once."""
         if topic in session.flows.denied:
             return False
         denied = self.policy.deny_publishing(subject_of(session), self._forwarder.table.topics[topic].name)
@@ -77,13 +79,13 @@ class AccessControl:
             return True
         session.flows.denied.add(topic)
         self._subscriptions.refused[denied.code] += 1
-        self._sessions.post(session.connection.outbox, FlowRefusal(topic, denied.code, denied.reason))
+        session.connection.outbox.post(FlowRefusal(topic, denied.code, denied.reason))
         return False
 
     def admit_subscription(
         self, session: LinkSession, pattern: str, where: Filter | None
     ) -> ReadAccess | Denied | None:
-        """Return what a pattern means to a guest; None is all of it."""
+        """Return what a pattern means to a client; None is all of it."""
         subject = subject_of(session)
         if is_wild(pattern):
             return self.classes.deny_pattern(subject, pattern) or self._reader_of(subject, pattern)
@@ -105,26 +107,28 @@ class AccessControl:
         self.changed[topic] = None
         self._numbers |= table.forget_routes(topic) | table.forget_routes(within_of("+", topic))
 
-    def review(self, now: int) -> None:
+    def review(self) -> None:
         """End what the charters that changed in this step do not allow any more, and let begin what they do.
 
-        A step may bring many of them, and there may be many guests, so these are looked at once for all charters.
+        A step may bring many of them, and there may be many clients, so these are looked at once for all charters.
         """
         by_name = any(map(self._forwarder.table.has_exact, self.changed))
         for session in list(self._sessions):
-            if session.hop is not None or not session.connection.greeted:
+            if session.state is not LinkState.CLIENT:
                 continue
             session.flows.denied -= self._numbers
             subject = subject_of(session)
             is_end = any(topic in self.changed for topic in subject.topics_of_end())
             if is_end and (denied := self.policy.deny_name(subject)) is not None:
-                self._sessions.refuse(now, session, denied.code, denied.reason)
+                self._sessions.refuse(session, denied.code, denied.reason)
             elif is_end or by_name or subject.principal in self._others:
                 self._review(session, subject)
-        self.changed, self._numbers, self._others = {}, set(), frozenset()
+        self.changed = {}
+        self._numbers = set()
+        self._others = frozenset()
 
     def _review(self, session: LinkSession, subject: Subject) -> None:
-        """See to it that the subscriptions of a guest mean what they may mean."""
+        """See to it that the subscriptions of a client mean what they may mean."""
         for number, subscription in list(session.wishes.items()):
             pattern = subscription.pattern
             if is_wild(pattern):
@@ -133,7 +137,7 @@ class AccessControl:
                 access = self.admit_subscription(session, pattern, subscription.filter)
                 if isinstance(access, Denied):
                     receipt = self._subscriptions.revoke(session.wishes, number, access)
-                    self._sessions.post(session.connection.outbox, receipt)
+                    session.connection.outbox.post(receipt)
                 else:
                     self._forwarder.table.change_access(subscription, access)
 

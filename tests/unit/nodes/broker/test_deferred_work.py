@@ -21,8 +21,8 @@ from stentor.model.messages import (
     Topic,
     Unsubscription,
 )
-from stentor.nodes.broker.link_sessions import BrokerTick
-from stentor.nodes.broker.turns import DeferredWorkDue
+from stentor.nodes.broker.deferred_work import DeferredWorkDue
+from stentor.nodes.broker.heartbeats import BrokerTick
 from stentor.wire.block import Block
 
 if TYPE_CHECKING:

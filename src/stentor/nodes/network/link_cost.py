@@ -1,0 +1,45 @@
+"""What a link to a neighbour costs: as much as its level or an operator says, and more while it is slow."""
+
+from stentor.machine import MILLISECOND
+
+# A round trip as long as this costs what the level says, or less; each doubling adds that again. Brokers of one site
+# answer in less, so links inside it differ by what operators say alone.
+_SLOW_TRIP_NS = 10 * MILLISECOND
+# Round trips in a row that must tell of another cost. A new way may let events overtake each other: that is not for a
+# moment's sake.
+_DOUBTS_MAX = 5
+_SLOW_PEER_STEPS = 2  # by which a link is dearer whose other end does not keep up: as if it were four times as far
+
+
+def thousandths(cost: float) -> int:
+    """Return a cost as whole thousandths, at least one: every edge of a graph costs something."""
+    return max(1, round(1000 * cost))
+
+
+class MeasuredCost:
+    """What one link costs now, in thousandths."""
+
+    __slots__ = ("_doubts", "_steps", "base", "trip_ns")
+
+    def __init__(self, base: int) -> None:
+        self.base = base  # if the link is quick
+        self.trip_ns = 0  # smoothed round trip; 0 before the first
+        self._steps = 0  # by how many times the base it costs more now
+        self._doubts = 0  # how often in a row another number of steps was measured
+
+    @property
+    def now(self) -> int:
+        return self.base * (1 + self._steps)
+
+    def measure(self, trip_ns: int, *, is_slow: bool) -> bool:
+        """Take in a round trip, and whether events wait for the peer. Return whether the link costs something else now:
+        in steps, and only after several round trips that agree.
+        """
+        self.trip_ns = trip_ns if not self.trip_ns else (7 * self.trip_ns + trip_ns) // 8
+        steps = (self.trip_ns // _SLOW_TRIP_NS).bit_length() + (_SLOW_PEER_STEPS if is_slow else 0)
+        self._doubts = self._doubts + 1 if steps != self._steps else 0
+        if self._doubts <= _DOUBTS_MAX:
+            return False
+        self._steps = steps
+        self._doubts = 0
+        return True

@@ -1,0 +1,38 @@
+"""The brokers that have a link with this one, as all protocols between brokers see them."""
+
+from collections.abc import Iterator
+from typing import Protocol
+
+from stentor.model.messages import Message
+
+
+class MessagePort(Protocol):
+    """Whatever takes messages for one peer; they leave in the order in which they are posted."""
+
+    def post(self, message: Message) -> None: ...
+
+
+class Neighbour:
+    """The broker at the other end of a link."""
+
+    __slots__ = ("cost", "level", "name", "port", "suspected", "unit")
+
+    def __init__(self, name: str, level: int, unit: str, cost: int, port: MessagePort) -> None:
+        self.name = name
+        self.level = level  # the highest at which it differs from us: it shares our scopes from there on
+        self.unit = unit  # what we see of it
+        self.cost = cost  # in thousandths
+        self.port = port
+        self.suspected = False  # It has been silent for too long: nothing is routed over its link.
+
+
+class Neighbours(dict[str, Neighbour]):
+    """Neighbours by name, in the order in which they came."""
+
+    def sharing(self, level: int) -> Iterator[Neighbour]:
+        """Return the neighbours in the scope that holds the units of a level."""
+        return (neighbour for neighbour in self.values() if neighbour.level <= level)
+
+    def say(self, name: str, message: Message) -> None:
+        """Send a message to a neighbour."""
+        self[name].port.post(message)
