@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.simulation.test_seeds import OPEN
+from tests.simulation.killers import look_for
 
 from stentor.machine import CommitFailed
 from stentor.model.communication import bundle_of
@@ -63,7 +63,6 @@ from stentor.protocols.delivery.trace_buffer import TraceBuffer
 from stentor.protocols.delivery.trace_sum import TraceSum
 from stentor.protocols.delivery.transport import LetterReceived, SendLetter
 from stentor.simulation.delivery import owner
-from stentor.simulation.scenarios import SCENARIOS
 from stentor.storage.commit_group import Item
 from stentor.wire.block import Block
 
@@ -706,16 +705,7 @@ def names(mutations: list[tuple[Mutate, set[str]]]) -> list[str]:
 @pytest.mark.parametrize(("mutate", "kinds"), MUTATIONS, ids=names(MUTATIONS))
 def test_a_broken_mechanism_is_seen(mutate: Mutate, kinds: set[str], monkeypatch: pytest.MonkeyPatch) -> None:
     mutate(monkeypatch)
-    look_for(kinds, MOST_SEEDS)
-
-
-def look_for(kinds: set[str], seeds: int) -> None:
-    for seed in range(seeds):
-        if ("delivery", seed) in OPEN:
-            continue  # it fails by itself
-        if kinds & {anomaly.kind for anomaly in SCENARIOS["delivery"].run(seed).anomalies}:
-            return
-    pytest.fail(f"nobody noticed within {seeds} seeds")
+    look_for(mutate.__name__, "delivery", kinds, MOST_SEEDS)
 
 
 @pytest.mark.slow
@@ -724,4 +714,4 @@ def test_a_broken_mechanism_is_seen_after_a_while(
     mutate: Mutate, kinds: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mutate(monkeypatch)
-    look_for(kinds, 10 * MOST_SEEDS)
+    look_for(mutate.__name__, "delivery", kinds, 10 * MOST_SEEDS)
