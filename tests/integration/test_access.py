@@ -115,6 +115,19 @@ def test_who_was_granted_nothing_reads_and_writes_nothing_and_goes_on(tmp_path: 
     run(main())
 
 
+@pytest.mark.parametrize("name", ["publisher:mallory:$mail", "subscriber:mallory:x:$mail", "publisher:mallory:none"])
+def test_an_end_of_a_topic_that_is_not_there_tells_no_traces(tmp_path: Path, certificates: Path, name: str) -> None:
+    async def main() -> None:
+        async with (
+            node(tmp_path, certificates=certificates / "node", rules=RULES) as broker,
+            stentor.connect(broker.url, name=name, tls=certificates / "mallory") as mallory,
+        ):
+            with pytest.raises(stentor.Refused, match="may not publish on"):
+                await mallory.publish("$stentor/trace", b"forged")
+
+    run(main())
+
+
 def test_a_name_belongs_to_a_principal(tmp_path: Path, certificates: Path) -> None:
     async def main() -> None:
         async with (

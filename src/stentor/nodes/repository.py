@@ -47,6 +47,7 @@ from stentor.nodes.repository_report import RepositoryReporter
 from stentor.nodes.sleeping_topics import SleepingTopics, wake_later
 from stentor.nodes.topic_room import NO_FILES, TopicRoom, owner_in, version_in
 from stentor.nodes.unserved_topics import UnservedTopics
+from stentor.policies.access import AccessRule
 from stentor.protocols.delivery.authentication import introduced, is_forged
 from stentor.protocols.delivery.repository.repository import TopicRepository, TopicTick
 from stentor.protocols.delivery.settings import RepositorySettings
@@ -74,7 +75,13 @@ _TRACES_KEPT_WITHIN = 10 * SECOND  # traces that were told so long ago are kept 
 class RepositoryNode:
     """One repository; `topics` are those whose ledgers it has."""
 
-    def __init__(self, link: Settings, settings: RepositorySettings, topics: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        link: Settings,
+        settings: RepositorySettings,
+        topics: Iterable[str] = (),
+        rules: tuple[AccessRule, ...] = (),
+    ) -> None:
         assert link.name == repository_name(settings.name)
         self._settings = settings
         self._post = LetterTransport(link)
@@ -87,7 +94,7 @@ class RepositoryNode:
         self._is_concluded = False  # we have said so
         self._managed: dict[str, ManagedTopic] = {}
         self._sleeping = SleepingTopics(settings)  # Invariant: no topic is both here and in `_managed`.
-        self._room = TopicRoom(settings, self._managed, self._sleeping)
+        self._room = TopicRoom(settings, self._managed, self._sleeping, rules)
         self._unserved = UnservedTopics(sorted(topics, key=lambda topic: topic != self._kept), self._room)
         self._reporter = RepositoryReporter(settings, self._managed, self._sleeping, self._unserved)
         self._deleted: dict[str, int] = {}  # versions of topics that are not joined again because of a late invitation

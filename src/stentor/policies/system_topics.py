@@ -28,6 +28,7 @@ class Decisions(Protocol):
     def may_subscribe(self, subject: Subject, topic: str) -> bool: ...
     def may_send(self, subject: Subject, name: str) -> bool: ...
     def may_use_reports(self, subject: Subject, topic: str, right: str) -> bool: ...
+    def holds_end(self, subject: Subject) -> bool: ...
 
 
 Rule = Callable[[Decisions, Subject, str], bool]  # the string is what follows the first level of the topic
@@ -108,7 +109,7 @@ def _read_reports(decisions: Decisions, subject: Subject, rest: str) -> bool:
 def _write_reports(decisions: Decisions, subject: Subject, rest: str) -> bool:
     topic = REPORTS + rest
     if topic == TRACE:
-        return subject.is_node or subject.name.startswith(_ENDS)
+        return subject.is_node or decisions.holds_end(subject)
     if topic.startswith(f"{TRACE}/"):  # what repositories keep: they take it from nowhere else
         return subject.is_node
     return bool(rest) and decisions.may_use_reports(subject, topic, "publish")

@@ -269,6 +269,7 @@ def assign_repository(
         accepts=repository.accepts,
         most_topics=repository.most_topics or 0,
         most_bytes=repository.most_bytes or 0,
+        rules=config.access,
         certificates=str(tls.directory) if tls else None,
         token=str(config.token),
         log=log or config.fabric.log,
