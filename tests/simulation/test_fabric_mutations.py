@@ -16,8 +16,8 @@ from stentor.model.messages import Subscription
 from stentor.nodes.client import Client
 from stentor.nodes.client_api import Deliver
 from stentor.nodes.letter_transport import LetterTransport
-from stentor.nodes.managed_topic import ManagedTopic
 from stentor.nodes.repository import RepositoryNode
+from stentor.nodes.topics.managed_topic import ManagedTopic
 from stentor.protocols.delivery.transport import LetterReceived
 from stentor.simulation.delivery.repository import keeper_of
 

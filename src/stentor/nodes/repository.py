@@ -42,11 +42,11 @@ from stentor.nodes.client_api import AnswerQuery, CompleteFlush, Connect, Refuse
 from stentor.nodes.conclusion import Conclude, Concluded
 from stentor.nodes.containment import FATAL, Offenders, senders_of
 from stentor.nodes.letter_transport import LetterTransport
-from stentor.nodes.managed_topic import ManagedTopic, ToldTraces
-from stentor.nodes.repository_report import RepositoryReporter
-from stentor.nodes.sleeping_topics import SleepingTopics, wake_later
-from stentor.nodes.topic_room import NO_FILES, TopicRoom, owner_in, version_in
-from stentor.nodes.unserved_topics import UnservedTopics
+from stentor.nodes.topics.managed_topic import ManagedTopic, ToldTraces
+from stentor.nodes.topics.repository_report import RepositoryReporter
+from stentor.nodes.topics.sleeping_topics import SleepingTopics, wake_later
+from stentor.nodes.topics.topic_room import NO_FILES, TopicRoom, owner_in, version_in
+from stentor.nodes.topics.unserved_topics import UnservedTopics
 from stentor.policies.access import AccessRule
 from stentor.protocols.delivery.authentication import introduced, is_forged
 from stentor.protocols.delivery.repository.repository import TopicRepository, TopicTick

@@ -46,7 +46,11 @@ class TraceSum:
     def __init__(self, row: Trace, offset: int) -> None:
         self._row = row
         self.at = self.until = row.at
-        self.first, self.last, self.end, self.count, self.size = row.first, row.last, row.end, row.count, row.size
+        self.first = row.first
+        self.last = row.last
+        self.end = row.end
+        self.count = row.count
+        self.size = row.size
         self._spans = Spans(_numbers(row)) if row.kind in _LISTED else None
         self._wanted: dict[str, Spans] | None = None
         self._delays: Counter[int] = Counter()
@@ -87,9 +91,16 @@ class TraceSum:
         elif self._wanted is not None:
             body = audience_body({name: self._offsets(spans) for name, spans in self._wanted.items()})
         return msgspec.structs.replace(
-            self._row, first=self.first, last=self.last, count=self.count, end=self.end, size=self.size,
-            until=self.until, delays=delays_text(self._delays), body=body,
-        )  # fmt: skip
+            self._row,
+            first=self.first,
+            last=self.last,
+            count=self.count,
+            end=self.end,
+            size=self.size,
+            until=self.until,
+            delays=delays_text(self._delays),
+            body=body,
+        )
 
     @property
     def _pieces(self) -> int:

@@ -9,8 +9,8 @@ from stentor.model.control import Registration, TopicTask
 from stentor.model.errors import Refusal, Refused
 from stentor.model.reports.trace import kept_of
 from stentor.model.trust.access import TOPIC, TopicTerms
-from stentor.nodes.managed_topic import ManagedTopic
-from stentor.nodes.topic_room import TopicRoom, owner_in
+from stentor.nodes.topics.managed_topic import ManagedTopic
+from stentor.nodes.topics.topic_room import TopicRoom, owner_in
 from stentor.policies.access import AccessRule
 from stentor.protocols.delivery.repository.repository import TopicRepository
 from stentor.protocols.delivery.settings import RepositorySettings

@@ -19,8 +19,8 @@ from stentor.model.topic import matches
 from stentor.model.trust.access import ANONYMOUS, TOPIC, SharedFact, TopicTerms
 from stentor.model.trust.place import UNPROVED, is_operator_name
 from stentor.model.wording.count import counted
-from stentor.nodes.managed_topic import ManagedTopic
-from stentor.nodes.sleeping_topics import SleepingTopic
+from stentor.nodes.topics.managed_topic import ManagedTopic
+from stentor.nodes.topics.sleeping_topics import SleepingTopic
 from stentor.policies.access import AccessRule, deny_creating
 from stentor.protocols.delivery.repository.storing.recent_records import Budget
 from stentor.protocols.delivery.settings import RepositorySettings
