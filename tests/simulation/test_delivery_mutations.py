@@ -15,7 +15,7 @@ from stentor.model.control import ControlEvent, Denial, GossipState, Registratio
 from stentor.model.ids import publisher_id
 from stentor.model.stored.position import Position
 from stentor.model.stored.reading import Page, PageRequest, ReaderAck
-from stentor.model.stored.record import Kind, Record, RecordHeader, StreamId
+from stentor.model.stored.record import Record, RecordHeader, RecordKind, StreamId
 from stentor.model.stored.span import Span, Spans
 from stentor.protocols.delivery import steering
 from stentor.protocols.delivery.authentication import BundleMembers
@@ -88,7 +88,7 @@ def durable_before_it_is(patch: pytest.MonkeyPatch) -> None:
 
     def flush(self: CommitQueue) -> Any:
         for line in self._unwritten.lines:
-            if line.kind is Kind.EVENTS:
+            if line.kind is RecordKind.EVENTS:
                 self._log.streams[line.stream].durable.add(line.first, line.last)
         return original(self)
 
@@ -139,9 +139,9 @@ def readers_pass_what_is_reserved(patch: pytest.MonkeyPatch) -> None:
     def advance(self: EventLog, copies: int, others: Iterable[str]) -> bool:
         moved = original(self, copies, others)
         record = self._recent.at(self.horizon + 1)
-        while record is not None and record.line.kind is Kind.RESERVED and self._recent.at(record.line.end + 1):
+        while record is not None and record.line.kind is RecordKind.RESERVED and self._recent.at(record.line.end + 1):
             self._recent.drop(record.line.sequence)
-            self._recent.put(record._replace(line=record.line._replace(kind=Kind.NOTE)))
+            self._recent.put(record._replace(line=record.line._replace(kind=RecordKind.NOTE)))
             self.horizon = record.line.end
             moved = original(self, copies, others) or moved
             record = self._recent.at(self.horizon + 1)
@@ -431,7 +431,7 @@ def events_leave_a_unit_before_they_are_durable(patch: pytest.MonkeyPatch) -> No
 
     def put(self: EventLog, record: Any) -> None:
         original(self, record)
-        if record.line.kind is Kind.EVENTS and self._home:
+        if record.line.kind is RecordKind.EVENTS and self._home:
             self.hasty(record.line)  # type: ignore[attr-defined]
 
     begin = TopicRepository.__init__

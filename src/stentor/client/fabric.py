@@ -35,7 +35,7 @@ from stentor.client.connection.settling import settle
 from stentor.client.connection.url import addresses_of
 from stentor.client.event import check_body
 from stentor.client.event_stream import Events as Events
-from stentor.client.event_stream import Subscriptions
+from stentor.client.event_stream import EventStreams
 from stentor.client.machine_runner import LINGER, MachineRunner
 from stentor.client.mail import Mail
 from stentor.client.pace import Pace
@@ -149,7 +149,7 @@ class Fabric(MachineRunner):
         self._unflushed = False
         self._numbers = 0
         self._moving = 0  # the token of the last move
-        self._subscriptions = Subscriptions(self._client, self._tell, partial(settle, self), self._log)
+        self._subscriptions = EventStreams(self._client, self._tell, partial(settle, self), self._log)
         self._bundles = Bundles(self._tell)
         self._endpoints = ReliableEndpoints(self._access, window, partial(Reader, self))
         self._mail = Mail(self._endpoints, self.name)

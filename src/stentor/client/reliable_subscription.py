@@ -35,8 +35,8 @@ from stentor.model.stored.epoch import Epoch
 from stentor.model.stored.position import Position
 from stentor.protocols.delivery.endpoint_api import (
     Acknowledged,
+    EventsRequested,
     Leaving,
-    MoreRequested,
     Release,
     ReportLoss,
     ReportSteering,
@@ -231,7 +231,7 @@ class Subscription(NamedConnection):
             self._tell_acks()
             if not self._hungry:
                 self._hungry = True
-                self._tell(MoreRequested())
+                self._tell(EventsRequested())
                 continue
             self._arrived.clear()
             await self._arrived.wait()

@@ -26,7 +26,7 @@ class DurabilityAwaited(Input, frozen=True, gc=False, tag="awaited"):
     copies: int = 0
 
 
-class MoreRequested(Input, frozen=True, gc=False, tag="wanted"):
+class EventsRequested(Input, frozen=True, gc=False, tag="wanted"):
     """The application can take more events; one Release follows, now or when there are some."""
 
 

@@ -12,8 +12,8 @@ from stentor.protocols.delivery.endpoint_api import (
     Acknowledged,
     ConfirmDurable,
     DurabilityAwaited,
+    EventsRequested,
     Leaving,
-    MoreRequested,
     Refuse,
     Release,
     ReportLoss,
@@ -138,7 +138,7 @@ class SimSubscriber(SimProcess):
     def _ask(self) -> None:
         if not self.is_leaving:
             self.run.is_over = False
-            self.handle(MoreRequested())
+            self.handle(EventsRequested())
 
     def leave(self) -> None:
         """Its application ends in good order."""

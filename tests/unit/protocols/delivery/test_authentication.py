@@ -30,7 +30,7 @@ from stentor.protocols.delivery.authentication import FORMER, BundleMembers, int
 from stentor.protocols.delivery.endpoint_api import (
     ConfirmDurable,
     DurabilityAwaited,
-    MoreRequested,
+    EventsRequested,
     Release,
     ReportSteering,
     TurnEnded,
@@ -114,7 +114,7 @@ def test_a_subscriber_is_not_handed_what_a_stranger_forged(sender: int, name: st
     subscriber = ReliableSubscriber("t", "billing", Incarnation(3))
     subscriber.step(0, MEMBERS)
     subscriber.step(0, LinkUp("alice"))
-    subscriber.step(0, MoreRequested())
+    subscriber.step(0, EventsRequested())
     assert released(subscriber, sender, name) == []
     assert released(subscriber, R, "r") == [b"9.1.1"]
 

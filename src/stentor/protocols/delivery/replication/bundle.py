@@ -5,7 +5,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping
 
 from stentor.model.control import GossipAck, GossipState, SequenceRun, StreamRanges
-from stentor.model.stored.record import Kind, RecordHeader, Row, StreamId
+from stentor.model.stored.record import RecordHeader, RecordKind, Row, StreamId
 from stentor.model.stored.span import Span, Spans
 from stentor.protocols.delivery.repository.storing.publisher_stream import PublisherStream
 from stentor.protocols.delivery.repository.storing.streams import Streams
@@ -296,4 +296,4 @@ class Bundle:
 
 
 def line_of(run: SequenceRun, digest: int) -> RecordHeader:
-    return RecordHeader(run.sequence, run.count, run.publisher, run.incarnation, run.first, Kind.EVENTS, digest)
+    return RecordHeader(run.sequence, run.count, run.publisher, run.incarnation, run.first, RecordKind.EVENTS, digest)

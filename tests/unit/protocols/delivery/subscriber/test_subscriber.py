@@ -30,8 +30,8 @@ from stentor.protocols.delivery.endpoint_api import (
     Acknowledged,
     ConfirmDurable,
     DurabilityAwaited,
+    EventsRequested,
     Leaving,
-    MoreRequested,
     Refuse,
     Release,
     ReleasedBatch,
@@ -78,7 +78,7 @@ class Bench:
                 self.timer = effect.at
             elif isinstance(effect, Release):
                 self.portions += effect.portions
-                kept += self.step(MoreRequested()) if self.greedy else []
+                kept += self.step(EventsRequested()) if self.greedy else []
             else:
                 kept.append(effect)
         return kept
@@ -155,7 +155,7 @@ class Bench:
 def ready(settings: SubscriberSettings | None = None, sync: int = 0, done: tuple[StreamRanges, ...] = ()) -> Bench:
     bench = Bench(settings)
     bench.step(LinkUp("alice"))
-    bench.step(MoreRequested())
+    bench.step(EventsRequested())
     bench.steer(sync, done=done)
     return bench
 
@@ -240,9 +240,9 @@ def test_nothing_is_given_out_that_nobody_wants() -> None:
         bench.arrive(frame(1, number, 1, size=1000))
     bench.persistent(0, 10, told(1, 10))
     assert len(bench.portions) == 2, "one batch at a time"
-    bench.step(MoreRequested())
+    bench.step(EventsRequested())
     assert len(bench.portions) == 4
-    bench.step(MoreRequested())
+    bench.step(EventsRequested())
     assert bench.released == numbers(*range(1, 7))
 
 
@@ -452,7 +452,7 @@ def test_what_is_next_is_never_dropped() -> None:
 def test_it_hears_what_is_told_to_all_who_want_the_same() -> None:
     bench = Bench()
     bench.step(LinkUp("alice"))
-    bench.step(MoreRequested())
+    bench.step(EventsRequested())
     topic = notice_group_of("t", "r", 9)
     assert bench.steer(chorus=9) == [ReportSteering("r", 3), Subscribe(topic)]
     assert bench.step(Listening(topic)) == [bench.nak(after=0, tuned=True)]
@@ -472,7 +472,7 @@ def test_it_hears_what_is_told_to_all_who_want_the_same() -> None:
 def test_it_hears_the_chorus_of_the_repository_that_steers_it_alone() -> None:
     bench = Bench()
     bench.step(LinkUp("alice"))
-    bench.step(MoreRequested())
+    bench.step(EventsRequested())
     bench.steer(chorus=9)
     bench.step(Listening(notice_group_of("t", "r", 9)))
     bench.step(LinkDown())
@@ -753,14 +753,14 @@ def test_who_is_refused_is_told_and_so_is_everyone_who_waits() -> None:
 def test_who_has_lost_its_name_hands_out_nothing_more() -> None:
     bench = ready()
     bench.greedy = False
-    bench.step(MoreRequested())
+    bench.step(EventsRequested())
     bench.arrive(frame(1, 1, 2))
     bench.persistent(0, 1, told(1))
     assert bench.released == numbers(1)
     bench.persistent(1, 2, told(2))
     reason = "a newer s is a subscriber of t already"
     assert Refuse(Refusal.FENCED, reason) in bench.hear(Denial("t", "r", bench.attempt, Refusal.FENCED, reason))
-    bench.step(MoreRequested())
+    bench.step(EventsRequested())
     assert bench.released == [], "the newer one is handed the second event"
     assert bench.done((1, 1)) == []
     assert bench.wait_until(bench.now + 60 * SECOND) == [], "nor is anything acknowledged"

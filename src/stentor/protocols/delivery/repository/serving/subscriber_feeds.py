@@ -9,7 +9,7 @@ import numpy as np
 from stentor.machine import SECOND, Scanned
 from stentor.model.communication import notice_group_of
 from stentor.model.control import Persistent, Rectify, Retransmission, SequenceRun, Sync
-from stentor.model.stored.record import Kind, Record, RecordHeader, StreamId
+from stentor.model.stored.record import Record, RecordHeader, RecordKind, StreamId
 from stentor.model.stored.span import Span, Spans
 from stentor.protocols.delivery.repository.ledger_reads import FeedCursor, ResendWanted
 from stentor.protocols.delivery.repository.serving.dissemination_table import run_of, runs_of
@@ -96,7 +96,7 @@ class SubscriberFeeds:
         """Return the last of the sequence numbers after this one that are registrations, without a gap."""
         while shown < self._log.horizon:
             record = self._log.at(shown + 1)
-            if record is None or record.line.kind is not Kind.NOTE:
+            if record is None or record.line.kind is not RecordKind.NOTE:
                 break
             shown = record.line.end
         return shown
@@ -123,7 +123,7 @@ class SubscriberFeeds:
         told: list[tuple[int, int]] = []
         while sent < log.horizon and room > 0 and len(found) < _MOST_STRETCHES:
             record = log.at(sent + 1)
-            if record is None or record.line.kind is Kind.RESERVED:
+            if record is None or record.line.kind is RecordKind.RESERVED:
                 break
             line = record.line
             audience = record.audience.get(progress.slot)
@@ -173,7 +173,7 @@ class SubscriberFeeds:
                 if not found:
                     cursor.scanning = self._state.reads.scan(FeedCursor(cursor), cursor.scanned_upto + 1)
                 break
-            if record.line.kind is Kind.RESERVED:
+            if record.line.kind is RecordKind.RESERVED:
                 break  # damaged, and not repaired yet
             self._add(cursor, record, found)
         if not cursor.scanning:
@@ -188,7 +188,7 @@ class SubscriberFeeds:
         log = self._log
         for record in scanned.records:
             line = record.line
-            if line.kind is Kind.RESERVED or line.end > log.horizon or cursor.pending >= self._window:
+            if line.kind is RecordKind.RESERVED or line.end > log.horizon or cursor.pending >= self._window:
                 break
             if any(lost.sequence <= line.sequence and lost.end > cursor.scanned_upto for lost in scanned.damaged):
                 break
@@ -208,7 +208,7 @@ class SubscriberFeeds:
             found.append(run_of(line))
             cursor.follow(line.end, (line,), ((line.end, line.length),))
             return
-        early = line.kind is Kind.EVENTS and line.sequence <= progress.epoch
+        early = line.kind is RecordKind.EVENTS and line.sequence <= progress.epoch
         rows = progress.rows(record, self._log.block(record) if early else None)
         cursor.lines.append(line)
         cursor.scanned_upto = line.end
@@ -398,7 +398,7 @@ class SubscriberFeeds:
         line, wanted, where = record.line, cursor.wanted, cursor.progress.filter
         spans = wanted.within(line.sequence, line.end)
         wanted.remove(line.sequence, line.end)
-        if not spans or line.kind is not Kind.EVENTS:
+        if not spans or line.kind is not RecordKind.EVENTS:
             return
         block = self._log.block(record)
         if spans != [(line.sequence, line.end)]:
