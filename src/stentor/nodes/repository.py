@@ -76,11 +76,7 @@ class RepositoryNode:
     """One repository; `topics` are those whose ledgers it has."""
 
     def __init__(
-        self,
-        link: Settings,
-        settings: RepositorySettings,
-        topics: Iterable[str] = (),
-        rules: tuple[AccessRule, ...] = (),
+        self, link: Settings, settings: RepositorySettings, topics: Iterable[str] = (), rules: Iterable[AccessRule] = ()
     ) -> None:
         assert link.name == repository_name(settings.name)
         self._settings = settings
@@ -94,7 +90,7 @@ class RepositoryNode:
         self._is_concluded = False  # we have said so
         self._managed: dict[str, ManagedTopic] = {}
         self._sleeping = SleepingTopics(settings)  # Invariant: no topic is both here and in `_managed`.
-        self._room = TopicRoom(settings, self._managed, self._sleeping, rules)
+        self._room = TopicRoom(settings, self._managed, self._sleeping, tuple(rules))
         self._unserved = UnservedTopics(sorted(topics, key=lambda topic: topic != self._kept), self._room)
         self._reporter = RepositoryReporter(settings, self._managed, self._sleeping, self._unserved)
         self._deleted: dict[str, int] = {}  # versions of topics that are not joined again because of a late invitation
