@@ -64,7 +64,7 @@ class Repository:
             (key, self._version, "r1", b"" if value is None else msgspec.msgpack.encode(value))
             for key, value in values.items()
         )
-        await self._peer.send(AccessFacts(topic, facts, self._version))
+        await self._peer.send(AccessFacts(topic=topic, facts=facts, token=self._version))
         await self._peer.expect(AccessReceipt)
 
 

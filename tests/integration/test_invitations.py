@@ -39,4 +39,4 @@ def invitation(claimed: str) -> GossipFacts:
         (TOPIC, 7, ANONYMOUS, msgspec.msgpack.encode(TopicTerms(ANONYMOUS))),
         *((MEMBER + name, 7, ANONYMOUS, membership) for name in {claimed, "r1"}),
     )
-    return GossipFacts("theirs", claimed, facts, ANONYMOUS)
+    return GossipFacts("theirs", claimed, facts=facts, principal=ANONYMOUS)

@@ -251,7 +251,7 @@ def test_a_repository_does_not_vouch_for_a_life_that_moved_without_its_hearing()
     """r1 told life 5 of one event; then r2 steers it, may tell it of others, and says so by asking what r1 knows."""
     bundle = steered("r1", "r2")
     bundle.publish(1, 1)
-    asking = GossipSync(TOPIC, "r2", {"billing": ()}, asking=True)
+    asking = GossipSync(TOPIC, "r2", syncs={"billing": ()}, asking=True)
     bundle.step("r1", LetterReceived(publisher_id(KEEPER, repository_name("r2")), [asking]))
     bundle.recover("subscriber", "billing", "r1", attempt=2, incarnation=6)
     bundle.clear()
@@ -721,7 +721,7 @@ def storages() -> PaperBundle:
 def answering(bundle: PaperBundle, role: Role, name: str, node: str) -> list[str]:
     """Who would steer a client at this broker, the finest first."""
     bundle.clear()
-    bundle.say(role, name, Probe("orders", name, role, 1, node))
+    bundle.say(role, name, Probe("orders", name, role=role, attempt=1, node=node))
     answers = sorted(bundle.told(ProbeAnswer, name), key=lambda each: each.level)
     return [answer.sender for answer in answers if answer.ready]
 

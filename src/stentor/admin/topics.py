@@ -409,7 +409,8 @@ class Registrar:
     def _registration(self, topic: str, task: TopicTask, **what: Any) -> Registration:
         fabric = self._fabric
         what.setdefault("after", fabric._bundles.ended.get(topic, 0))
-        registration = Registration(topic, fabric.name, fabric.token(), task, fabric.principal, **what)
+        what |= {"token": fabric.token(), "task": task, "principal": fabric.principal}
+        registration = Registration(topic, fabric.name, **what)
         check_readable(registration)
         return registration
 

@@ -309,7 +309,7 @@ class Fabric(MachineRunner):
 
     async def _is_heard(self, topic: str, timeout: float) -> bool:
         """Return whether anybody subscribes to a topic, as far as the broker knows."""
-        answer = await self.ask(ExplanationRequest(self.token(), topic), timeout)
+        answer = await self.ask(ExplanationRequest(token=self.token(), topic=topic), timeout)
         return msgspec.msgpack.decode(answer.explanation, type=Explanation).wanted  # type: ignore[union-attr]
 
     def token(self) -> int:

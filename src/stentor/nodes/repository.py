@@ -315,7 +315,7 @@ class RepositoryNode:
     def _share(self, share: ShareAccess) -> None:
         self._notice += 1
         self._notices[self._notice] = share.topic, share.token
-        self._post.ask(self._step.now, AccessFacts(share.topic, share.facts, self._notice))
+        self._post.ask(self._step.now, AccessFacts(topic=share.topic, facts=share.facts, token=self._notice))
 
     def _shared(self, told: AnswerQuery) -> None:
         assert isinstance(told.answer, AccessReceipt), "nothing else is asked of the broker"
@@ -486,7 +486,8 @@ class RepositoryNode:
 
     def _reply(self, event: Registration, refused: Refused | None = None, report: bytes = b"") -> None:
         code, reason = (refused.code, refused.reason) if refused is not None else (None, "")
-        receipt = RegistrationReceipt(event.topic, self._settings.name, event.token, code, reason, report)
+        me, token = self._settings.name, event.token
+        receipt = RegistrationReceipt(event.topic, me, token=token, code=code, reason=reason, report=report)
         self._take(*self._post.send(self._step.now, [SendLetter(inbox_of(event.sender), (receipt,))]))
 
     def health(self) -> dict[str, TopicHealth]:

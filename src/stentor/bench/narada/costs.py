@@ -109,7 +109,9 @@ def _populated(folder: Path, trial: CostTrial) -> LocalBundle:
 
 
 def _recover(bundle: LocalBundle, role: Role, name: str, incarnation: int) -> None:
-    bundle.hear(_NEAR, role, name, Recovery(TOPIC, name, role, incarnation, "", incarnation))
+    bundle.hear(
+        _NEAR, role, name, Recovery(TOPIC, name, role=role, attempt=incarnation, principal="", incarnation=incarnation)
+    )
 
 
 def _answer(bundle: LocalBundle, trial: CostTrial) -> float:
@@ -130,7 +132,7 @@ def _responses(bundle: LocalBundle, role: Role, runs: int) -> list[float]:
     near, sender = bundle.members[_NEAR], publisher_id("", end_name(role, name, TOPIC))
     taken = []
     for number in range(2, runs + 2):
-        recovery = Recovery(TOPIC, name, role, number, "", number)
+        recovery = Recovery(TOPIC, name, role=role, attempt=number, principal="", incarnation=number)
         taken.append(_timed(partial(near.step, bundle.now, LetterReceived(sender, [recovery]))))
     return taken
 

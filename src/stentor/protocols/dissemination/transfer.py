@@ -55,7 +55,7 @@ class Transfer:
                 token = next(tokens)
                 size = self._under_way[token] = sum(map(size_of, facts))
                 total += size
-                yield AccessFacts(self._topic, tuple(facts), token)
+                yield AccessFacts(topic=self._topic, facts=tuple(facts), token=token)
 
     def _next_portion(self, charters: Charters) -> list[SharedFact]:
         facts: list[SharedFact] = []

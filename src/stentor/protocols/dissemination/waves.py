@@ -161,7 +161,9 @@ class Waves:
                 question = _Question(neighbour, next(self._tokens))
                 wave.asked.add(question)
                 self._asked[question] = name
-                self._neighbours.say(neighbour, AccessFacts(wave.topic, wave.facts, question.token, name))
+                self._neighbours.say(
+                    neighbour, AccessFacts(topic=wave.topic, facts=wave.facts, token=question.token, wave=name)
+                )
         self._await_disk(number, name)
 
     def _look(self, name: str, wave: _Wave) -> None:

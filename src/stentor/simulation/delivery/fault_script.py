@@ -360,7 +360,12 @@ class FaultScript:
         publisher = random.choice(publishers)
         block, version = random.choice(publisher.sent)
         order = PublisherOrder(
-            TOPIC, publisher.short, block.incarnation, block.catenation, block.last(), version=version
+            TOPIC,
+            publisher.short,
+            incarnation=block.incarnation,
+            first=block.catenation,
+            last=block.last(),
+            version=version,
         )
 
         def come() -> None:

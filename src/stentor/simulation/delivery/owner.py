@@ -59,7 +59,7 @@ class SimOwner(SimProcess):
         **details: object,
     ) -> None:
         self._token += 1
-        registration = Registration(TOPIC, self.name, self._token, task, self.principal, **details)  # type: ignore[arg-type]
+        registration = Registration(TOPIC, self.name, token=self._token, task=task, principal=self.principal, **details)  # type: ignore[arg-type]
         self.wishes.append(OwnerRequest(registration, ask, then))
 
     def _ask(self) -> None:

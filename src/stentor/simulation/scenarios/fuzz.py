@@ -214,7 +214,13 @@ class _Attack:
 
     def _greeted(self, name: str, words: list[bytes], odd: int, what: str, role: str = "client") -> _Volley:
         self._number += 1
-        hello = Hello(name, Incarnation(self._number), 1 << 20, role, address="nowhere" if role == "broker" else "")
+        hello = Hello(
+            name=name,
+            incarnation=Incarnation(self._number),
+            window=1 << 20,
+            role=role,
+            address="nowhere" if role == "broker" else "",
+        )
         return _Volley([frame.PREAMBLE, frame.encode(hello), *words], odd, what)
 
     def _some(self, kinds: tuple[type[msgspec.Struct], ...]) -> tuple[list[bytes], str]:
@@ -247,7 +253,9 @@ class _Attack:
     def _end(self) -> _Volley:
         """What a publisher or a subscriber says to the repository that steers it."""
         role: Role = self._random.choice(("publisher", "subscriber"))
-        recovery = Recovery(TOPIC, ODD, role, _ATTEMPT, ODD, _LIFE, node=_PATH, asks=True)
+        recovery = Recovery(
+            TOPIC, ODD, role=role, attempt=_ATTEMPT, principal=ODD, incarnation=_LIFE, node=_PATH, asks=True
+        )
         return self._post(end_name(role, ODD, TOPIC), recovery)
 
     def _post(self, name: str, first: ControlEvent | None = None) -> _Volley:
@@ -393,12 +401,32 @@ class _Stage:
         """The owner creates the topic, and lets everybody do what they are to do."""
         repositories = (REPOSITORY, "r9") if self.inside else (REPOSITORY,)
         principals = (REPOSITORY, ODD) if self.inside else (REPOSITORY,)
-        wishes = [Registration(TOPIC, "owner", 1, TopicTask.CREATE, "owner", repositories, 1, principals=principals)]
+        wishes = [
+            Registration(
+                TOPIC,
+                "owner",
+                token=1,
+                task=TopicTask.CREATE,
+                principal="owner",
+                repositories=repositories,
+                copies=1,
+                principals=principals,
+            )
+        ]
         granted = [("publisher", "shop"), ("subscriber", "till")]
         if self.inside:
             granted += [("publisher", ODD), ("subscriber", ODD)]
         wishes += [
-            Registration(TOPIC, "owner", 2, TopicTask.GRANT, "owner", role=role, name=name, holder=name)  # type: ignore[arg-type]
+            Registration(
+                TOPIC,
+                "owner",
+                token=2,
+                task=TopicTask.GRANT,
+                principal="owner",
+                role=role,  # type: ignore[arg-type]
+                name=name,
+                holder=name,
+            )
             for role, name in granted
         ]
         for at, wish in enumerate(wishes):

@@ -61,11 +61,11 @@ class Guarded(Stage):
             for name, holder in names.items():
                 values[f"grant/{role}/{name}"] = None if holder is None else Grant(holder)
         facts: list[SharedFact] = [(key, self.version, "r1", pack(value)) for key, value in values.items()]
-        self.repository.say(AccessFacts(topic, tuple(facts)))
+        self.repository.say(AccessFacts(topic=topic, facts=tuple(facts)))
 
     def delete(self, topic: str) -> None:
         self.version += 1
-        self.repository.say(AccessFacts(topic, (("topic", self.version, "r1", b""),)))
+        self.repository.say(AccessFacts(topic=topic, facts=(("topic", self.version, "r1", b""),)))
 
     def user(self, principal: str, name: str = "", *attributes: str) -> Peer:
         """A client with a certificate that is no node's."""
@@ -322,7 +322,9 @@ def test_charters_that_change_in_one_step_are_all_looked_at() -> None:
         publish(bob, topic)
     alice.hear()
     member = ("member/r1", 1, "r1", pack(Membership(principal="node")))
-    told = [AccessFacts(topic, (("topic", 1, "r1", pack(TopicTerms("owner"))), member)) for topic in ("a", "b")]
+    told = [
+        AccessFacts(topic=topic, facts=(("topic", 1, "r1", pack(TopicTerms("owner"))), member)) for topic in ("a", "b")
+    ]
     stage.repository.say(*told)
     assert [(word.id, word.code) for word in alice.hear()] == [(0, DENIED), (1, DENIED)]
     refused = bob.say(*(bob.events(topic, 2) for topic in ("a", "b", "c")))
@@ -467,8 +469,8 @@ def test_events_go_to_those_who_may_read_them_and_asked_for_them_and_to_nobody_e
 # ---- for those who ask
 
 
-def ask(peer: Peer, *about: Any) -> AccessView:
-    [report] = peer.say(AccessRequest(7, *about))
+def ask(peer: Peer, principal: str = "", topic: str = "") -> AccessView:
+    [report] = peer.say(AccessRequest(token=7, principal=principal, topic=topic))
     assert isinstance(report, AccessReport)
     return msgspec.msgpack.decode(report.report, type=AccessView)
 

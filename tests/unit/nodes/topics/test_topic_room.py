@@ -111,7 +111,9 @@ QUOTES = AccessRule(principals=("alice",), topics=("quotes/#",), publish=True)
 def test_what_access_lines_give_to_some_is_not_created_by_others(creator: str, topic: str, may: bool) -> None:
     asked = TopicRoom(RepositorySettings(name="r1"), {}, {}, (QUOTES,))
     asked.operator = "operator"
-    event = Registration(topic, creator, 1, TopicTask.CREATE, principal=creator, repositories=("r1",), born=1)
+    event = Registration(
+        topic, creator, token=1, task=TopicTask.CREATE, principal=creator, repositories=("r1",), born=1
+    )
     if may:
         asked.check_creation(event, now=1)
         return

@@ -47,7 +47,7 @@ class RepairResponder:
             if room <= 0:
                 break
         if voids:
-            self._state.say(GossipVoid(self._topic, self._name, tuple(voids)), peer)
+            self._state.say(GossipVoid(self._topic, self._name, voids=tuple(voids)), peer)
         self._send(peer, records)
 
     def _read(self, peer: str, sequence: int, request: GossipRequest) -> None:
@@ -81,7 +81,9 @@ class RepairResponder:
     def _numbers(self, records: list[Record]) -> GossipAck:
         """Our numbers of these: an epoch that a client has from us means the same to who serves it next."""
         lines = [record.line for record in records]
-        return GossipAck(self._topic, self._name, tuple(map(run_of, lines)), tuple(line.digest for line in lines))
+        return GossipAck(
+            self._topic, self._name, stretches=tuple(map(run_of, lines)), digests=tuple(line.digest for line in lines)
+        )
 
 
 def _places(stream: PublisherStream, wanted: StreamRanges) -> Iterator[int]:

@@ -54,7 +54,9 @@ class OwnerRequests:
             report = msgspec.json.encode(self._status.report(self._state.step.now, event.name))
         except Refused as refused:
             code, reason = refused.code, refused.reason
-        receipt = RegistrationReceipt(self._topic, self._settings.name, event.token, code, reason, report)
+        receipt = RegistrationReceipt(
+            self._topic, self._settings.name, token=event.token, code=code, reason=reason, report=report
+        )
         if code is not None or event.task in (TopicTask.SHOW, TopicTask.STEER):
             self._state.send(inbox_of(event.sender), receipt)
         elif event.task is TopicTask.DELETE:  # nobody is left to agree

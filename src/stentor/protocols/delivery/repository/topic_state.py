@@ -73,4 +73,4 @@ class TopicState:
         if facts:
             self.log.register(facts)
             shared = tuple(self.registry.shared(fact.key) for fact in facts)
-            self.say(GossipFacts(self.topic, self.settings.name, shared))
+            self.say(GossipFacts(self.topic, self.settings.name, facts=shared))

@@ -75,7 +75,14 @@ class Handing:
         if self._repeat.due > self._step.now:
             return None, self._repeat.due
         self._repeat.again(self._step.now)
-        end = SubscriberEnd(self._topic, self._name, attempt, self._incarnation, self._given, self._unsubscribes)
+        end = SubscriberEnd(
+            self._topic,
+            self._name,
+            attempt=attempt,
+            incarnation=self._incarnation,
+            given=self._given,
+            unsubscribes=self._unsubscribes,
+        )
         return end, self._repeat.due
 
     def complete(self) -> None:

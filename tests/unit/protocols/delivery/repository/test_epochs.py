@@ -19,7 +19,12 @@ def two_orders() -> PaperBundle:
     first, r2 the others.
     """
     bundle = PaperBundle("r1", "r2", copies=1)
-    bundle.say("publisher", "shop", Recovery(TOPIC, "shop", "publisher", 1, "", 5, resumes=True), "r1")
+    bundle.say(
+        "publisher",
+        "shop",
+        Recovery(TOPIC, "shop", role="publisher", attempt=1, principal="", incarnation=5, resumes=True),
+        "r1",
+    )
     bundle.recover("publisher", "shop", "r1", attempt=2, incarnation=6)
     for name, lives in (("r1", (5, 6)), ("r2", (6, 5))):
         for life in lives:

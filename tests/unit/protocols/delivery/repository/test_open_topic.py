@@ -87,7 +87,16 @@ class Desk:
     def ask(self, name: str, principal: str, role: str = "subscriber") -> list[object]:
         """What somebody is told who wants to be steered."""
         end = end_name(role, name, "t")  # type: ignore[arg-type]
-        recovery = Recovery("t", name, role, 1, principal, Incarnation(1), since="beginning", asks=True)  # type: ignore[arg-type]
+        recovery = Recovery(
+            "t",
+            name,
+            role=role,  # type: ignore[arg-type]
+            attempt=1,
+            principal=principal,
+            incarnation=Incarnation(1),
+            since="beginning",
+            asks=True,
+        )
         said = [*self.tell(LetterReceived(publisher_id(principal, end), [recovery])), *self.wait(3), *self.wait(3)]
         return [event for post in said if isinstance(post, SendLetter) for event in post.events]
 
@@ -164,7 +173,9 @@ def test_a_name_belongs_to_who_came_first_until_it_is_revoked(desk: Desk) -> Non
         Refusal.NOT_AUTHORISED
     ]
     sender = publisher_id("keeper", "op")
-    revoke = Registration("t", "op", 1, TopicTask.REVOKE, "keeper", role="subscriber", name="audit")
+    revoke = Registration(
+        "t", "op", token=1, task=TopicTask.REVOKE, principal="keeper", role="subscriber", name="audit"
+    )
     said = desk.tell(LetterReceived(sender, [revoke], requester="op"))
     told = [event for post in said if isinstance(post, SendLetter) for event in post.events]
     assert [each.code for each in told if isinstance(each, RegistrationReceipt)] == [None]

@@ -3,6 +3,7 @@ they miss.
 """
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -152,7 +153,13 @@ class SubscriberFeeds:
         if found:
             left = log.horizon - sent
             persistent = Persistent(
-                self._topic, self._settings.name, -progress.notice_group, previous, sent, tuple(found), left=left
+                self._topic,
+                self._settings.name,
+                attempt=-progress.notice_group,
+                previous=previous,
+                upto=sent,
+                stretches=tuple(found),
+                left=left,
             )
             to = notice_group_of(self._topic, self._settings.name, progress.notice_group)
             self._state.send(to, persistent)
@@ -226,13 +233,21 @@ class SubscriberFeeds:
         for at, (part, redelivered) in enumerate(parts, 1):
             upto = cursor.scanned_upto if at == len(parts) else part[-1].sequence + part[-1].count - 1
             left = max(self._log.horizon - upto, 0)  # a sync may be ahead of what a life of ours has shown yet
-            known = cursor.ask is Ask.KNOWN
-            told = (upto, tuple(part), redelivered, left, known, *((lost, losers) if at == 1 else ()))
+            told: dict[str, Any] = {
+                "attempt": cursor.attempt,
+                "upto": upto,
+                "stretches": tuple(part),
+                "redelivered": redelivered,
+                "left": left,
+                "known": cursor.ask is Ask.KNOWN,
+                "lost": lost if at == 1 else (),
+                "lost_by": losers if at == 1 else (),
+            }
             event: Persistent | Rectify
             if cursor.rectifying:
-                event = Rectify(self._topic, self._settings.name, cursor.attempt, cursor.safe, *told)
+                event = Rectify(self._topic, self._settings.name, sync=cursor.safe, **told)
             else:
-                event = Persistent(self._topic, self._settings.name, cursor.attempt, cursor.announced_upto, *told)
+                event = Persistent(self._topic, self._settings.name, previous=cursor.announced_upto, **told)
             self.post(cursor, event)
             cursor.announced_upto = upto
             if self.are_events_sent_along and not cursor.rectifying:
@@ -261,7 +276,7 @@ class SubscriberFeeds:
 
     def tell_sync(self, cursor: SubscriberCursor) -> None:
         """Tell a subscriber its sync: it may forget what it kept for this."""
-        self.post(cursor, Sync(self._topic, self._settings.name, cursor.attempt, cursor.safe))
+        self.post(cursor, Sync(self._topic, self._settings.name, attempt=cursor.attempt, upto=cursor.safe))
 
     def ask(self, cursor: SubscriberCursor) -> None:
         """Write down that the application of a subscriber asks for events, before it is told of any."""
@@ -297,7 +312,7 @@ class SubscriberFeeds:
     def part(self, name: str, inbox: str, attempt: int) -> None:
         """Tell a subscriber that all is written down that is to be known of its life."""
         self.drop(name)
-        self._state.send(inbox, Sync(self._topic, self._settings.name, attempt, 0, ended=True))
+        self._state.send(inbox, Sync(self._topic, self._settings.name, attempt=attempt, upto=0, ended=True))
 
     def inform(self, cursor: SubscriberCursor, after: int) -> None:
         """Tell a subscriber what there is after what it knows, as it asks."""

@@ -129,7 +129,7 @@ class Damage:
             lost = StreamRanges(*stream.id, 0, tuple(self._log.void(stream, stream.damaged.pairs(), lost=True)))
             what = "damaged events are given up"
             self._state.report("warning", what, publisher=self._name(stream), numbers=_shown(lost.spans))
-            self._state.say(GossipVoid(self._state.topic, self._state.settings.name, (lost,), lost=True))
+            self._state.say(GossipVoid(self._state.topic, self._state.settings.name, voids=(lost,), lost=True))
             self._gossip.lost(stream)
             self._state.streams.touch(stream)
         self._streams.clear()

@@ -104,7 +104,7 @@ class EgressHold:
             self._send(letter, upto)
 
     def _send(self, blocks: list[Block], upto: int) -> None:
-        passage = EgressRelease(self._topic, self._name, self._unit, self._passed, upto)
+        passage = EgressRelease(self._topic, self._name, unit=self._unit, previous=self._passed, upto=upto)
         self._state.send(bundle_of(self._topic), passage, blocks=blocks)
         self._passed = upto
 

@@ -134,7 +134,9 @@ def test_the_floor_rises_when_a_subscriber_has_the_rest_though_nobody_tells_of_i
     bundle.kill("r2")
     bundle.publish(1, 10)
     registry, sender = bundle.repositories["r1"].registry, publisher_id(KEEPER, repository_name("r2"))
-    told = GossipState(TOPIC, "r2", True, (StreamRanges(*STREAM, 20, ()),), registry.digest, version=registry.version)
+    told = GossipState(
+        TOPIC, "r2", ready=True, held=(StreamRanges(*STREAM, 20, ()),), facts=registry.digest, version=registry.version
+    )
     bundle.step("r1", LetterReceived(sender, [told]))
     stream = bundle.repositories["r1"].log.streams[STREAM]
     assert (stream.floor, stream.skipped.pairs()) == (0, ((11, 20),)), "billing lacks what is here"
@@ -165,7 +167,7 @@ def test_what_others_have_forgotten_is_not_awaited_any_more_when_the_one_that_ha
 
     def say(name: str, *held: StreamRanges, whole: bool) -> None:
         facts, version = repository.registry.digest, repository.registry.version
-        told = GossipState(TOPIC, name, True, held, facts, whole=whole, version=version)
+        told = GossipState(TOPIC, name, ready=True, held=held, facts=facts, whole=whole, version=version)
         bundle.step("r1", LetterReceived(publisher_id(KEEPER, repository_name(name)), [told]))
 
     say("r3", StreamRanges(*STREAM, 0, ((5, 10),)), whole=True)
