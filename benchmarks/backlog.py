@@ -31,7 +31,7 @@ from stentor.model.attribute import EMPTY_SCHEMA, Schema
 from stentor.model.communication import end_name
 from stentor.model.errors import StentorError
 from stentor.model.ids import CatenationNumber, Incarnation, publisher_id, topic_id
-from stentor.model.record import Fact, Kind, Record, RecordHeader
+from stentor.model.stored.record import Fact, Kind, Record, RecordHeader
 from stentor.protocols.delivery.repository.storing.event_log import HORIZON, SCHEMA, digest_of
 from stentor.storage.ledger_store import open_ledger
 from stentor.wire.block import Block, Origin, encode

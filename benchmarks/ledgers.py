@@ -23,7 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 from stentor.bench import machine
-from stentor.model.record import Kind, Record, RecordHeader
+from stentor.model.stored.record import Kind, Record, RecordHeader
 from stentor.storage.ledger_store import open_ledger
 
 RESULTS = Path(__file__).parent / "results"

@@ -20,7 +20,7 @@ from stentor.client.fabric import connect
 from stentor.model.attribute import schema_of as kinds_of
 from stentor.model.communication import end_name
 from stentor.model.ids import CatenationNumber, Incarnation, publisher_id, topic_id
-from stentor.model.record import Kind, Record, RecordHeader
+from stentor.model.stored.record import Kind, Record, RecordHeader
 from stentor.pipeline.options import read_options
 from stentor.pipeline.source.columns import parse_attributes, schema_of
 from stentor.pipeline.source.source import BatchReader

@@ -35,7 +35,7 @@ from stentor.model.control import (
     TopicTask,
 )
 from stentor.model.ids import CatenationNumber, Incarnation, publisher_id, topic_id
-from stentor.model.record import Entry, Fact, Kind, LedgerContents, Record, RecordHeader
+from stentor.model.stored.record import Entry, Fact, Kind, LedgerContents, Record, RecordHeader
 from stentor.protocols.delivery.repository.repository import TopicRepository, TopicTick
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.protocols.delivery.transport import (

@@ -25,10 +25,10 @@ from stentor.model.control import (
 )
 from stentor.model.errors import Refusal
 from stentor.model.ids import publisher_id
-from stentor.model.position import Position
-from stentor.model.reading import Page, PageRequest, Stock, StockRequest
-from stentor.model.record import Kind
-from stentor.model.span import Spans
+from stentor.model.stored.position import Position
+from stentor.model.stored.reading import Page, PageRequest, Stock, StockRequest
+from stentor.model.stored.record import Kind
+from stentor.model.stored.span import Spans
 from stentor.protocols.delivery.transport import LetterReceived
 
 

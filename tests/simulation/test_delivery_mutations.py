@@ -13,10 +13,10 @@ from stentor.machine import CommitFailed
 from stentor.model.communication import bundle_of
 from stentor.model.control import ControlEvent, Denial, GossipState, Registration, StreamRanges, SubscriberAck
 from stentor.model.ids import publisher_id
-from stentor.model.position import Position
-from stentor.model.reading import Page, PageRequest, ReaderAck
-from stentor.model.record import Kind, Record, RecordHeader, StreamId
-from stentor.model.span import Span, Spans
+from stentor.model.stored.position import Position
+from stentor.model.stored.reading import Page, PageRequest, ReaderAck
+from stentor.model.stored.record import Kind, Record, RecordHeader, StreamId
+from stentor.model.stored.span import Span, Spans
 from stentor.protocols.delivery import steering
 from stentor.protocols.delivery.authentication import BundleMembers
 from stentor.protocols.delivery.homing import Homing

@@ -16,8 +16,8 @@ from stentor.model.messages import Subscription
 from stentor.nodes.client import Client
 from stentor.nodes.client_api import Deliver
 from stentor.nodes.letter_transport import LetterTransport
-from stentor.nodes.managed_topic import ManagedTopic
 from stentor.nodes.repository import RepositoryNode
+from stentor.nodes.topics.managed_topic import ManagedTopic
 from stentor.protocols.delivery.transport import LetterReceived
 from stentor.simulation.delivery.repository import keeper_of
 
@@ -26,15 +26,15 @@ MOST_SEEDS = 120
 
 
 def a_failed_topic_is_not_opened_again(patch: pytest.MonkeyPatch) -> None:
-    original = RepositoryNode._step
+    original = RepositoryNode._step_topic
 
     def step(
-        self: RepositoryNode, now: int, topic: str, managed: ManagedTopic, happened: Sequence[Input]
+        self: RepositoryNode, topic: str, managed: ManagedTopic, happened: Sequence[Input]
     ) -> tuple[list[Effect], list[Input]]:
-        effects, told = original(self, now, topic, managed, happened)
+        effects, told = original(self, topic, managed, happened)
         return [each for each in effects if not isinstance(each, Open)], told
 
-    patch.setattr(RepositoryNode, "_step", step)
+    patch.setattr(RepositoryNode, "_step_topic", step)
 
 
 def a_new_link_does_not_resubscribe(patch: pytest.MonkeyPatch) -> None:

@@ -9,10 +9,10 @@ import pytest
 from tests.simulation.killers import look_for
 
 from stentor.matching.pairs.pair_index import PairIndex
-from stentor.model.access import TOPIC, SharedFact
 from stentor.model.batch import Batch
-from stentor.model.charter import Charter
 from stentor.model.messages import NEVER, MarkReceipt, Presence, ProfileChange, Welcome
+from stentor.model.trust.access import TOPIC, SharedFact
+from stentor.model.trust.charter import Charter
 from stentor.nodes.arrival import Arrival
 from stentor.nodes.broker import tracer
 from stentor.nodes.client import Client

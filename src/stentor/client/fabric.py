@@ -55,10 +55,10 @@ from stentor.model.errors import (
 from stentor.model.ids import SubscriptionId
 from stentor.model.mail import check_no_mail
 from stentor.model.messages import ExplanationRequest, StatusRequest
-from stentor.model.place import OPERATOR_NAME
-from stentor.model.status import NodeStatus
+from stentor.model.reports.status import NodeStatus
+from stentor.model.reports.view import Explanation
 from stentor.model.topic import check_topic
-from stentor.model.view import Explanation
+from stentor.model.trust.place import OPERATOR_NAME
 from stentor.nodes.client import Client
 from stentor.nodes.client_api import (
     Answer,

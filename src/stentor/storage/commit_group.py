@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 
 from xxhash import xxh3_64_intdigest as seal
 
-from stentor.model.record import Entry, Fact, Kind, Record, RecordHeader, Row
+from stentor.model.stored.record import Entry, Fact, Kind, Record, RecordHeader, Row
 from stentor.storage.annex import decode_annex, encode_annex
 
 MAGIC: Final = b"STG\x01"

@@ -8,8 +8,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from stentor.model.record import Kind, RecordHeader, Row, StreamId
-from stentor.model.record_columns import LONGEST, RecordColumns
+from stentor.model.stored.record import Kind, RecordHeader, Row, StreamId
+from stentor.model.stored.record_columns import LONGEST, RecordColumns
 from stentor.storage.commit_group import Place
 from stentor.storage.summary import LedgerSummary
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from stentor.model.record import Entry, Fact, Kind, LedgerContents, Record, RecordHeader, Row
+from stentor.model.stored.record import Entry, Fact, Kind, LedgerContents, Record, RecordHeader, Row
 from stentor.storage.commit_group import (
     FACT,
     GONE,

@@ -14,8 +14,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from xxhash import xxh3_64_intdigest
 
-from stentor.model.record import Entry, Fact, Kind, LedgerContents, Record, RecordHeader, Row
-from stentor.model.record_columns import LONGEST, RecordColumns
+from stentor.model.stored.record import Entry, Fact, Kind, LedgerContents, Record, RecordHeader, Row
+from stentor.model.stored.record_columns import LONGEST, RecordColumns
 from stentor.storage.annex import decode_annex, encode_annex
 from stentor.storage.ledger import Excerpt, LedgerDamaged
 from stentor.storage.record_index import NOWHERE, RecordIndex, RepositoryTable, StreamNumbers

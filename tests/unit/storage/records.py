@@ -2,7 +2,7 @@
 
 from random import Random
 
-from stentor.model.record import Kind, Record, RecordHeader
+from stentor.model.stored.record import Kind, Record, RecordHeader
 
 EVERYTHING = 1 << 30  # bytes: more than any of these tests reads
 

@@ -9,7 +9,7 @@ import pytest
 from tests.unit.storage.records import EVERYTHING, events, other, reserved
 from tests.unit.storage.stores import STORES, Store, make_store
 
-from stentor.model.record import Entry, Fact, Kind, LedgerContents, Record, RecordHeader, Row
+from stentor.model.stored.record import Entry, Fact, Kind, LedgerContents, Record, RecordHeader, Row
 from stentor.storage.ledger import Ledger
 
 pytestmark = pytest.mark.req("RD-23")

@@ -16,7 +16,7 @@ from tests.unit.storage.records import EVERYTHING, events, other
 from tests.unit.storage.stores import PostgresqlStore
 
 from stentor.model.errors import ConfigError
-from stentor.model.record import Entry, Fact, Kind, RecordHeader, Row
+from stentor.model.stored.record import Entry, Fact, Kind, RecordHeader, Row
 from stentor.storage import postgresql
 from stentor.storage.ledger import Ledger, LedgerBusy, LedgerDamaged, LedgerFailed, LedgerFull
 from stentor.storage.ledger_store import find_ledger_store, open_ledger

@@ -9,7 +9,7 @@ import pytest
 from tests.unit.storage.records import EVERYTHING, events, other
 from xxhash import xxh3_64_intdigest
 
-from stentor.model.record import Entry, Fact, Kind, Record, Row
+from stentor.model.stored.record import Entry, Fact, Kind, Record, Row
 from stentor.simulation.disk import SOUND_DISK, DiskFaults, SimulatedDisk
 from stentor.storage.commit_group import CommitGroup
 from stentor.storage.ledger import LedgerDamaged, LedgerFailed, LedgerFull

@@ -13,7 +13,7 @@ from tests.unit.storage.records import EVERYTHING, events, other, reserved
 from tests.unit.storage.stores import SEGMENT, SegmentStore
 from xxhash import xxh3_64_intdigest as seal
 
-from stentor.model.record import Entry, Fact, Kind, RecordHeader, Row
+from stentor.model.stored.record import Entry, Fact, Kind, RecordHeader, Row
 from stentor.simulation.disk import SOUND_DISK, DiskFaults, SimulatedDisk
 from stentor.storage.annex import encode_annex
 from stentor.storage.commit_group import HEADER_SIZE

@@ -8,7 +8,7 @@ import pytest
 from tests.unit.storage.records import EVERYTHING, events, other, reserved
 from tests.unit.storage.stores import SqliteStore
 
-from stentor.model.record import Fact, Kind, RecordHeader, Row
+from stentor.model.stored.record import Fact, Kind, RecordHeader, Row
 from stentor.storage import sqlite
 from stentor.storage.ledger import LedgerBusy, LedgerDamaged, LedgerFailed, LedgerFull
 from stentor.storage.sqlite import SqliteLedger

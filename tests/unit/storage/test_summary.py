@@ -7,7 +7,7 @@ import pytest
 from tests.unit.storage.records import EVERYTHING, events, other
 from tests.unit.storage.stores import SqliteStore
 
-from stentor.model.record import Kind, Record, RecordHeader
+from stentor.model.stored.record import Kind, Record, RecordHeader
 
 
 def filled(path: Path, count: int = 20, chapter: int = 4) -> tuple[SqliteStore, list[RecordHeader]]:

@@ -15,7 +15,7 @@ from stentor.bench.narada.topologies import OTHERS, PUBLISHER, SUBSCRIBER
 from stentor.model.communication import Role, end_name
 from stentor.model.control import GossipRequest, GossipState, Recovery, TopicTask
 from stentor.model.ids import publisher_id
-from stentor.model.record import Kind, Record, RecordHeader
+from stentor.model.stored.record import Kind, Record, RecordHeader
 from stentor.protocols.delivery.transport import LetterReceived, SendLetter
 from stentor.storage.ledger_store import open_ledger
 from stentor.wire import letter

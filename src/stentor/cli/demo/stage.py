@@ -19,7 +19,7 @@ from stentor.cli.running.supervisor import Supervisor
 from stentor.cli.running.up import assign_all, settle_ports
 from stentor.config import Config, home_of, parse
 from stentor.model.errors import StentorError
-from stentor.model.record import Kind
+from stentor.model.stored.record import Kind
 from stentor.storage.ledger_store import open_ledger
 
 BROKERS = ("demo/b1", "demo/b2", "demo/b3")

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from stentor.machine import Effect, Input
 from stentor.model.control import StreamRanges
 from stentor.model.errors import Refusal
-from stentor.model.span import Span
+from stentor.model.stored.span import Span
 from stentor.wire.block import Block
 
 # ---- what the application says

@@ -11,9 +11,9 @@ import msgspec
 from stentor.machine import MILLISECOND
 from stentor.model.attribute import Value
 from stentor.model.control import RecoveryResponse, RepositoryAck, SequenceRun, StreamRanges
-from stentor.model.epoch import Epoch
-from stentor.model.record import Kind, RecordHeader, StreamId
-from stentor.model.span import Span, Spans
+from stentor.model.stored.epoch import Epoch
+from stentor.model.stored.record import Kind, RecordHeader, StreamId
+from stentor.model.stored.span import Span, Spans
 from stentor.protocols.delivery.repository.registry import top_of
 from stentor.protocols.delivery.repository.registry_records import subscription_values
 from stentor.simulation.checkers.stored_times import Key as Key

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 
 from stentor.machine import SECOND
-from stentor.model.epoch import Epoch
-from stentor.model.position import Position
+from stentor.model.stored.epoch import Epoch
+from stentor.model.stored.position import Position
 from stentor.protocols.delivery.repository.registry import PublisherRecord
 from stentor.protocols.delivery.repository.storing.streams import Streams
 from stentor.protocols.delivery.steering import life_of
@@ -51,7 +51,8 @@ class FinalChecks:
         ]
 
     def _unfinished(self) -> list[str]:
-        found = [f"{len(self._participants.owner.wishes)} wishes"] if self._participants.owner.wishes else []
+        wishes = sum(len(each.wishes) for each in (self._participants.owner, *self._participants.leavers))
+        found = [f"{wishes} wishes"] if wishes else []
         found += [f"{publisher.short} is not done" for publisher in self._participants.publishers if not publisher.done]
         for subscriber in self._readers():
             if subscriber.subscriber is None or not subscriber.subscriber.steering.steered:

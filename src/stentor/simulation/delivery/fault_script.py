@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from stentor.machine import MILLISECOND
 from stentor.model.control import PublisherOrder, RegistrationReceipt, TopicTask
-from stentor.model.span import Span
+from stentor.model.stored.span import Span
 from stentor.protocols.delivery.transport import EventsReceived, LetterReceived
 from stentor.simulation.delivery.participants import Participants
 from stentor.simulation.delivery.plan import draw_unit
@@ -40,6 +40,7 @@ class FaultScript:
             "reader-crash": lambda: self._crash([*self._participants.subscribers, *self._participants.stored_readers]),
             "reader-end": self._end_well,
             "reader-leave": self._unsubscribe,
+            "leave-elsewhere": self._leave_from_elsewhere,
             "rival-reader": self._rival_reader,
             "rival-author": self._rival_author,
             "roam": self._roam,
@@ -296,17 +297,37 @@ class FaultScript:
         rival.start()
         return True
 
+    def _lone_readers(self) -> list[SimSubscriber]:
+        """Those that have their names for themselves."""
+        subscribers = self._participants.subscribers
+        there = [each for each in subscribers if each.alive and not each.ended and not each.is_leaving]
+        return [each for each in there if sum(other.short == each.short for other in subscribers) == 1]
+
     def _unsubscribe(self) -> bool:
-        there = [
-            each for each in self._participants.subscribers if each.alive and not each.ended and not each.is_leaving
-        ]
-        there = [
-            each for each in there if sum(other.short == each.short for other in self._participants.subscribers) == 1
-        ]
+        there = self._lone_readers()
         if not there:
             return False
         subscriber = self._world.random.choice(there)
         subscriber.unsubscribe()
+        self._soon(subscriber.subscribe_again)
+        return True
+
+    def _leave_from_elsewhere(self) -> bool:
+        """Somebody else ends a subscription, whose holder is told that it has left."""
+        there = [each for each in self._lone_readers() if each.page.confirmed and not each.revoked]
+        if not there:
+            return False
+        subscriber = self._world.random.choice(there)
+        page, history = subscriber.page, self._world.history
+        page.ended = True
+
+        def leave(receipt: RegistrationReceipt) -> None:
+            if receipt.code is None:  # else the first answer was lost, or whoever was asked never heard of it
+                self._world.seen["left-elsewhere"] += 1
+                history.unsubscribe(page)
+
+        leaver = self._participants.add_leaver(subscriber)
+        leaver.wish(TopicTask.LEAVE, self._participants.members(), leave, name=subscriber.short)
         self._soon(subscriber.subscribe_again)
         return True
 

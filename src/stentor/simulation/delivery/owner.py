@@ -8,7 +8,7 @@ import msgspec
 from stentor.machine import MILLISECOND, Effect, Input
 from stentor.model.control import Registration, RegistrationReceipt, TopicTask
 from stentor.model.errors import Refusal
-from stentor.model.request_topic import request_topic
+from stentor.model.trust.request_topic import request_topic
 from stentor.protocols.delivery.authentication import BundleMembers
 from stentor.protocols.delivery.transport import LetterReceived, LinkDown, LinkUp, SendLetter
 from stentor.simulation.delivery.process import TOPIC, DeliveryWorld, SimProcess
@@ -31,14 +31,16 @@ class OwnerRequest(msgspec.Struct):
 
 
 class SimOwner(SimProcess):
-    """The owner as a process with a machine of its own: nothing fails it but the letter network."""
+    """The owner, or whoever else asks for such things, as a process with a machine of its own: nothing fails it but the
+    letter network.
+    """
 
-    def __init__(self, world: DeliveryWorld) -> None:
-        super().__init__(world, "owner", "owner")
+    def __init__(self, world: DeliveryWorld, name: str = "owner", principal: str = "owner", token: int = 0) -> None:
+        super().__init__(world, name, principal)
         self.wishes: deque[OwnerRequest] = deque()  # of which the first one is asked for
         self.refused: list[RegistrationReceipt] = []
         self.believed = BundleMembers()  # all repositories that there are
-        self._token = 0
+        self._token = token  # the last one that was used: no two of a run are the same
 
     @property
     def wants_events(self) -> bool:

@@ -20,6 +20,7 @@ from stentor.simulation.delivery.stranger import Stranger
 from stentor.simulation.delivery.subscriber import SimSubscriber
 
 _OBEYED_WITHIN = 30 * SECOND
+_MOST_TOKENS = 1_000_000  # of one process that asks for something
 
 
 class Kinds(NamedTuple):
@@ -46,6 +47,7 @@ class Participants:
         self._seed = seed
         self.kinds = kinds
         self.owner = kinds.owner(world)
+        self.leavers: list[SimOwner] = []  # who end subscriptions from elsewhere
         self.repositories: dict[str, SimRepository] = {}
         world.nodes, world.history.hold = plan.nodes, plan.hold
         world.recipients = tuple(f"reader{place}" for place in range(plan.readers)) if plan.mail else ()
@@ -111,6 +113,15 @@ class Participants:
     def draw_condition(self) -> Condition | None:
         random = self.world.random
         return None if random.random() < 0.4 else random.choice(CONDITIONS)
+
+    def add_leaver(self, subscriber: SimSubscriber) -> SimOwner:
+        """Return somebody who may use the name of a subscriber and does not subscribe under it."""
+        number = len(self.leavers) + 1
+        leaver = self.kinds.owner(self.world, f"leaver{number}", subscriber.principal, number * _MOST_TOKENS)
+        leaver.believed = self.owner.believed
+        self.leavers.append(leaver)
+        leaver.start()
+        return leaver
 
     # ---- how it begins
 

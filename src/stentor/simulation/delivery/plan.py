@@ -222,7 +222,8 @@ def draw_departures(random: Random, plan: DeliveryPlan) -> DeliveryPlan:
     """In some worlds readers end their subscriptions, and subscribe again."""
     if plan.visits or random.random() >= 0.15:
         return plan
-    leaves = [(random.randrange(plan.duration), "reader-leave") for _ in range(random.randint(1, 3))]
+    ways = ("reader-leave", "reader-leave", "leave-elsewhere")
+    leaves = [(random.randrange(plan.duration), random.choice(ways)) for _ in range(random.randint(1, 3))]
     return msgspec.structs.replace(plan, strikes=tuple(sorted((*plan.strikes, *leaves))))
 
 
@@ -263,7 +264,7 @@ def draw_mail(random: Random, plan: DeliveryPlan) -> DeliveryPlan:
     """In some worlds events are mail: nobody is registered, and readers come when there is something for them."""
     if plan.nodes or random.random() >= 0.15:
         return plan
-    strikes = tuple(strike for strike in plan.strikes if strike[1] not in ("revoke", "reader-leave"))
+    strikes = tuple(strike for strike in plan.strikes if strike[1] not in ("revoke", "reader-leave", "leave-elsewhere"))
     return msgspec.structs.replace(plan, mail=True, scholars=False, former=False, strikes=strikes)
 
 

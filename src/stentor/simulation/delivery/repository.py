@@ -31,8 +31,8 @@ from stentor.model.control import (
     Sync,
     TopicTask,
 )
-from stentor.model.record import Fact, Kind, LedgerContents, Record, RecordHeader
-from stentor.model.trace import Trace, TraceKind
+from stentor.model.reports.trace import Trace, TraceKind
+from stentor.model.stored.record import Fact, Kind, LedgerContents, Record, RecordHeader
 from stentor.protocols.delivery.repository.registry import Registry, SubscriptionRecord
 from stentor.protocols.delivery.repository.repository import TopicRepository
 from stentor.protocols.delivery.repository.serving.dissemination_table import SubscriberProgress

@@ -7,7 +7,7 @@ from stentor.model.communication import end_name
 from stentor.model.errors import Refusal
 from stentor.model.filter import Filter
 from stentor.model.ids import Incarnation
-from stentor.model.trace import TraceKind
+from stentor.model.reports.trace import TraceKind
 from stentor.protocols.delivery.endpoint_api import (
     Acknowledged,
     ConfirmDurable,
@@ -222,7 +222,7 @@ class SimSubscriber(SimProcess):
             return
         if any(why in refuse.reason for why in ("cannot translate", "is no repository of", "is none yet")):
             self.world.seen["untranslated"] += 1
-        elif not self.revoked:
+        elif not self.revoked and not self.page.ended:
             self.accuse("refused", f"{self.short}: {refuse.reason}")
         self.note(f"forbidden: {refuse.reason}")
         self.page.ended = True

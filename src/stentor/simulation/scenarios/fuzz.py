@@ -41,9 +41,9 @@ from stentor.model.control import ControlEvent, GossipState, Recovery, Registrat
 from stentor.model.ids import CatenationNumber, Incarnation, LinkId, SubscriptionId, publisher_id, topic_id
 from stentor.model.limits import Limits
 from stentor.model.messages import MARKS, Hello, SchemaDefinition, Subscription, Topic
-from stentor.model.record import LedgerContents
-from stentor.model.request_topic import request_topic
 from stentor.model.scope import ScopePath
+from stentor.model.stored.record import LedgerContents
+from stentor.model.trust.request_topic import request_topic
 from stentor.nodes.broker.admin import LEFT
 from stentor.nodes.broker.broker import Broker
 from stentor.nodes.client import Client, Settings

@@ -6,7 +6,6 @@ from tests.paper.bundle import KEEPER, TOPIC, PaperBundle
 from tests.unit.protocols.delivery.script import frame
 
 from stentor.machine import Effect
-from stentor.model.access import MEMBER, Membership, SharedFact
 from stentor.model.communication import bundle_of, repository_name
 from stentor.model.control import (
     GossipAck,
@@ -23,9 +22,10 @@ from stentor.model.control import (
     StreamRanges,
 )
 from stentor.model.ids import Incarnation, publisher_id
-from stentor.model.position import Position
-from stentor.model.reading import Page, PageRequest, Stock, StockRequest
-from stentor.model.span import Spans
+from stentor.model.stored.position import Position
+from stentor.model.stored.reading import Page, PageRequest, Stock, StockRequest
+from stentor.model.stored.span import Spans
+from stentor.model.trust.access import MEMBER, Membership, SharedFact
 from stentor.protocols.delivery.authentication import FORMER, BundleMembers, introduced, is_repository
 from stentor.protocols.delivery.endpoint_api import (
     ConfirmDurable,

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 from tests.paper.bundle import PaperBundle
 
-from stentor.model.record import Kind, RecordHeader
-from stentor.model.span import Spans
+from stentor.model.stored.record import Kind, RecordHeader
+from stentor.model.stored.span import Spans
 from stentor.protocols.delivery.replication.bundle import PeerRepository, PeerState
 from stentor.protocols.delivery.repository.repository import TopicRepository
 from stentor.protocols.delivery.repository.serving.subscriber_cursor import SubscriberCursor

@@ -27,8 +27,8 @@ from stentor.model.control import (
     Retransmission,
     StreamRanges,
 )
-from stentor.model.record import Fact, Kind, RecordHeader
-from stentor.model.span import Spans
+from stentor.model.stored.record import Fact, Kind, RecordHeader
+from stentor.model.stored.span import Spans
 from stentor.protocols.delivery.authentication import introduced
 from stentor.protocols.delivery.replication.bundle import PeerChange, PeerRepository
 from stentor.protocols.delivery.replication.membership import MembershipView

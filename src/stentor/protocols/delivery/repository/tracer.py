@@ -7,9 +7,9 @@ import numpy as np
 
 from stentor.machine import MILLISECOND, SECOND
 from stentor.model.control import StreamRanges
-from stentor.model.record import Entry, Kind, Record, StreamId
-from stentor.model.span import Span, Spans
-from stentor.model.trace import LEDGER, Intent, Trace, TraceKind, audience_body, intent_body, numbers_body
+from stentor.model.reports.trace import LEDGER, Intent, Trace, TraceKind, audience_body, intent_body, numbers_body
+from stentor.model.stored.record import Entry, Kind, Record, StreamId
+from stentor.model.stored.span import Span, Spans
 from stentor.protocols.delivery.repository.registry import Frontier
 from stentor.protocols.delivery.repository.topic_state import TopicState
 from stentor.protocols.delivery.trace_buffer import TraceBuffer

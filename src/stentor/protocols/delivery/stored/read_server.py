@@ -17,10 +17,10 @@ from stentor.model.communication import inbox_of
 from stentor.model.control import ControlEvent
 from stentor.model.errors import FilterError, Refusal, Refused
 from stentor.model.filter import Filter
-from stentor.model.position import Position
-from stentor.model.reading import Page, PageRequest, ReaderAck, Stock, StockRequest
-from stentor.model.record import Kind, Record, StreamId
-from stentor.model.span import Span, Spans
+from stentor.model.stored.position import Position
+from stentor.model.stored.reading import Page, PageRequest, ReaderAck, Stock, StockRequest
+from stentor.model.stored.record import Kind, Record, StreamId
+from stentor.model.stored.span import Span, Spans
 from stentor.protocols.delivery.replication.membership import MembershipView
 from stentor.protocols.delivery.repository.deferred import AnswerStockRequest
 from stentor.protocols.delivery.repository.ledger_reads import FillPage

@@ -21,8 +21,8 @@ from stentor.model.control import (
     Sync,
 )
 from stentor.model.ids import Incarnation
-from stentor.model.record import StreamId
-from stentor.model.span import Span
+from stentor.model.stored.record import StreamId
+from stentor.model.stored.span import Span
 from stentor.model.topic import check_topic
 from stentor.protocols.delivery import endpoint_api, transport
 from stentor.protocols.delivery.repository.registry import top_of

@@ -4,11 +4,11 @@ import msgspec
 from tests.paper.bundle import TOPIC, PaperBundle, block
 
 from stentor.machine import SECOND, StartTimer, TimerFired
-from stentor.model.access import TopicTerms
 from stentor.model.communication import repository_name
 from stentor.model.control import GossipAck, GossipState, SequenceRun, StreamRanges, TopicTask
 from stentor.model.ids import publisher_id
-from stentor.model.record import Kind, RecordHeader
+from stentor.model.stored.record import Kind, RecordHeader
+from stentor.model.trust.access import TopicTerms
 from stentor.protocols.delivery.replication.bundle import Bundle, PeerRepository
 from stentor.protocols.delivery.repository.repository import TopicRepository, TopicTick
 from stentor.protocols.delivery.repository.service import ServiceChange
@@ -49,6 +49,19 @@ def test_others_are_asked_for_different_events() -> None:
     assert bundle.wants(second, streams.values(), settled=0, most=30, since=8) == (
         StreamRanges(*STREAM, 0, ((1, 30),)),
     ), "the first does not answer"
+
+
+def test_one_that_has_forgotten_events_is_not_asked_for_them_before_one_that_has_them() -> None:
+    bundle, streams = Bundle("r1"), Streams()
+    bundle.admit({"r1": "", "r2": "", "r3": ""})
+    for name, held in (("r2", StreamRanges(*STREAM, 7, ())), ("r3", StreamRanges(*STREAM, 4, ((5, 7),)))):
+        bundle.take_state(bundle.peers[name], GossipState(TOPIC, name, True, (held,), 0, whole=True), streams)
+    streams[STREAM].forget(4)
+    asked = {}
+    for name, peer in bundle.peers.items():
+        asked[name] = bundle.wants(peer, streams.values(), settled=0, most=30, since=5)
+        peer.asked = 7 if asked[name] else 0
+    assert asked == {"r2": (), "r3": (StreamRanges(*STREAM, 0, ((5, 7),)),)}
 
 
 def test_the_word_of_one_that_is_no_member_any_more_keeps_events_for_nobody() -> None:

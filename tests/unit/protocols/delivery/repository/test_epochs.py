@@ -5,9 +5,9 @@ from tests.paper.bundle import TOPIC, PaperBundle, block
 
 from stentor.client.reliable_subscription import since_of
 from stentor.model.control import Denial, Persistent, Recovery, Rectify, TopicTask
-from stentor.model.epoch import Epoch
 from stentor.model.errors import InvalidInput, Refusal
-from stentor.model.record import Kind
+from stentor.model.stored.epoch import Epoch
+from stentor.model.stored.record import Kind
 
 pytestmark = pytest.mark.req("GE-13")
 

@@ -25,7 +25,7 @@ from stentor.model.control import (
 )
 from stentor.model.errors import Refusal
 from stentor.model.ids import Incarnation, publisher_id
-from stentor.model.span import Span
+from stentor.model.stored.span import Span
 from stentor.protocols.delivery.endpoint_api import (
     Acknowledged,
     ConfirmDurable,
@@ -704,8 +704,10 @@ def test_what_an_earlier_life_may_have_had_is_marked() -> None:
     bench.arrive(whole, frame(1, 6, 1))
     bench.persistent(0, 6, told(1, 6), redelivered=3)
     assert [(portion.redelivered, portion.first, portion.last) for portion in bench.portions] == [
-        (True, 1, 3), (False, 4, 5), (False, 6, 6),
-    ]  # fmt: skip
+        (True, 1, 3),
+        (False, 4, 5),
+        (False, 6, 6),
+    ]
     assert bench.released == numbers(1, 2, 3, 4, 5, 6)
 
 
@@ -722,8 +724,9 @@ def test_a_new_link_goes_on_where_the_old_one_ended() -> None:
     assert bench.step(TimerFired(SubscriberTick())) == []
     effects = bench.step(LinkUp("alice"))
     assert [type(event) for each in effects if isinstance(each, SendLetter) for event in each.events] == [
-        SubscriberAck, Recovery,
-    ]  # fmt: skip
+        SubscriberAck,
+        Recovery,
+    ]
     bench.hear(RecoveryResponse("t", "r", bench.attempt, 1, ("r",), sync=0))
     bench.rectify(0, 3, told(1, 3))
     bench.again(frame(1, 3, 1))
@@ -740,8 +743,9 @@ def test_who_is_refused_is_told_and_so_is_everyone_who_waits() -> None:
     bench.step(DurabilityAwaited(1))
     effects = bench.hear(Denial("t", "r", bench.attempt, Refusal.NOT_AUTHORISED, "revoked"))
     assert effects == [
-        ConfirmDurable(1, 0, Refusal.NOT_AUTHORISED, "revoked"), Refuse(Refusal.NOT_AUTHORISED, "revoked"),
-    ]  # fmt: skip
+        ConfirmDurable(1, 0, Refusal.NOT_AUTHORISED, "revoked"),
+        Refuse(Refusal.NOT_AUTHORISED, "revoked"),
+    ]
     assert bench.wait_until(bench.now + 60 * SECOND) == []
 
 

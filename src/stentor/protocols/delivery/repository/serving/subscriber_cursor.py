@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 
 from stentor.model.control import HandedOut, SequenceRun, StreamRanges
-from stentor.model.record import Kind, RecordHeader, StreamId
-from stentor.model.span import Spans
+from stentor.model.stored.record import Kind, RecordHeader, StreamId
+from stentor.model.stored.span import Spans
 from stentor.protocols.delivery.repository.serving.dissemination_table import SubscriberProgress
 from stentor.protocols.delivery.repository.storing.publisher_stream import PublisherStream
 

@@ -1,7 +1,7 @@
-"""The store: how events get their sequence numbers, without gaps and in the order of each publisher.
+"""The event log: how events get their sequence numbers, without gaps and in the order of each publisher.
 
-Readers see everything up to the horizon: what is durable on as many repositories as asked for, with nothing reserved
-before it.
+Subscribers see everything up to the horizon: what is durable on as many repositories as asked for, with nothing
+reserved before it.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -12,9 +12,9 @@ import numpy as np
 from stentor.model.attribute import EMPTY_SCHEMA, Schema
 from stentor.model.ids import NO_SCHEMA
 from stentor.model.ranges import LAST_SEQUENCE
-from stentor.model.record import Fact, Kind, LedgerContents, Record, RecordHeader, StreamId
-from stentor.model.record_columns import RecordColumns, chapters_of
-from stentor.model.span import Span, Spans
+from stentor.model.stored.record import Fact, Kind, LedgerContents, Record, RecordHeader, StreamId
+from stentor.model.stored.record_columns import RecordColumns, chapters_of
+from stentor.model.stored.span import Span, Spans
 from stentor.protocols.delivery.repository.registry import LIFE
 from stentor.protocols.delivery.repository.serving.record_audience import Part, cut
 from stentor.protocols.delivery.repository.storing.floor_facts import floor_key, recall_floors
@@ -120,7 +120,7 @@ class EventLog:
             self.streams[key].recall(events)
 
     def see(self, records: Iterable[Record], damaged: Iterable[RecordHeader]) -> int:
-        """Records that were there when we began and that no reader was shown; returns where to go on."""
+        """Take in records that no subscriber was shown before the ledger was closed; return where to go on."""
         end = self.next
         found = [*((record, False) for record in records), *((Record(line), True) for line in damaged)]
         for record, is_lost in sorted(found, key=lambda each: each[0].line.sequence):
@@ -144,7 +144,7 @@ class EventLog:
         self.strangers += block.count
 
     def fetch(self, now: int, block: Block, whole: bool = False, stored: int | None = None) -> None:
-        """Events came from another repository; all of them are to be kept if it stores the same, for publishers too.
+        """Take in events from another repository; all of them are to be kept if it stores the same, for publishers too.
         They are as old as it says, unless its clock is ahead of ours.
         """
         if self.streams.is_over((block.publisher, block.incarnation)):
@@ -157,7 +157,7 @@ class EventLog:
             self._take(stream, block, fetched=not whole, stored=stored)
 
     def receive(self, now: int, block: Block, known: bool, ordered: bool = False) -> None:
-        """Events came; `known` tells that their publisher may publish, `ordered` that they came with their numbers."""
+        """Take in events; `known` tells that their publisher may publish, `ordered` that they bring their numbers."""
         key, first, last = (block.publisher, block.incarnation), block.catenation, block.last()
         known = known and self.is_past_known(key)
         if not known and key not in self.streams:
@@ -179,7 +179,7 @@ class EventLog:
     def order(
         self, now: int, key: StreamId, first: int, last: int, known: bool, acknowledged: tuple[Span, ...] = ()
     ) -> PublisherStream | None:
-        """A publisher says what it has sent, and what it knows to be stored. Return its stream, if it is known."""
+        """Note what a publisher says it has sent, and what it knows to be stored. Return its stream, if it is known."""
         known = known and self.is_past_known(key)
         if not known and key not in self.streams:
             self.streams.strangers.order(now, key, first, last, acknowledged)
@@ -328,7 +328,7 @@ class EventLog:
     def void(
         self, stream: PublisherStream, spans: Iterable[Span], kind: Kind = Kind.VOID, lost: bool = False
     ) -> list[Span]:
-        """Readers do not wait for these, and are told of them if they are `lost`. Returns what was missing indeed."""
+        """Let subscribers pass these, and tell them if they are `lost`. Return what was missing indeed."""
         voided = stream.absent(spans)
         if lost:
             self.losses[stream] = None
@@ -347,7 +347,7 @@ class EventLog:
         return voided
 
     def give_up_skipped(self, stream: PublisherStream, spans: Iterable[Span]) -> bool:
-        """Others give these up: of what is only skipped here no copies will ever be."""
+        """Give up what others give up and is only skipped here: there will be no copies of it."""
         parts = [part for span in spans for part in stream.skipped.within(*span) if part[0] > stream.floor]
         news = [rest for part in parts for rest in stream.voids.missing(*part)]
         stream.voids.update(news)
@@ -356,8 +356,8 @@ class EventLog:
         return bool(news)
 
     def lose(self, line: RecordHeader) -> bool:
-        """A record cannot be read any more. Events are set aside until somebody sends them again, and True is returned;
-        what has no contents is written anew.
+        """Note that a record cannot be read any more. Events are set aside until somebody sends them again, and True is
+        returned; what has no contents is written anew.
         """
         if self.unwritten.holds(line.sequence):
             return False
@@ -382,7 +382,7 @@ class EventLog:
         return is_new
 
     def write_off(self) -> None:
-        """Readers pass what nobody knows any more, and the numbers that may have been there."""
+        """Let subscribers pass what nobody knows any more, and the numbers that may have been there."""
         for first, last in self.unknown:
             self._put(Record(RecordHeader(first, last - first + 1, 0, 0, 0, Kind.NOTE)))
         self.unknown = Spans()
@@ -416,10 +416,10 @@ class EventLog:
             self.streams[line.stream].durable.add(line.first, line.last)
         return events, marked
 
-    # ---- for readers
+    # ---- for subscribers
 
     def advance(self, copies: int, others: Iterable[str]) -> bool:
-        """Move the horizon over all that is stored on so many repositories; whether it moved."""
+        """Move the horizon over all that is stored on so many repositories; return whether it moved."""
         before = self.horizon
         stable: dict[StreamId, int] = {}
         while (record := self._recent.at(self.horizon + 1)) is not None:
@@ -440,7 +440,7 @@ class EventLog:
         return self.horizon > before
 
     def at(self, sequence: int) -> Record | None:
-        """A record, if it is in memory."""
+        """Return the record that holds a sequence number, if it is in memory."""
         return self._recent.at(sequence)
 
     def release(self) -> None:
@@ -466,7 +466,7 @@ class EventLog:
         return (self.next if first is None else first) - 1
 
     def forget(self, records: Iterable[RecordHeader]) -> None:
-        """These are done with. Up to where must be written down, or a stream would seem to begin with a gap."""
+        """Forget these. Up to where must be written down, or a stream would seem to begin with a gap."""
         floors: dict[StreamId, None] = {}
         for line in records:
             self.streams.forget_before(line.end + 1)
@@ -479,7 +479,7 @@ class EventLog:
         self._recent.forget(self.first - 1)
 
     def abandon(self, key: StreamId) -> bool:
-        """Nothing is known of a stream any more, if all of it is forgotten; whether it is so."""
+        """Know nothing of a stream any more, if all of it is forgotten; return whether it is."""
         stream = self.streams.get(key)
         if stream is None or not self.streams.is_collected(stream):
             return False

@@ -8,7 +8,7 @@ from bisect import bisect_right, insort
 from collections.abc import Iterator
 from itertools import pairwise
 
-from stentor.model.record import Kind, Record
+from stentor.model.stored.record import Kind, Record
 
 _OVERHEAD = 256  # bytes of memory that a record costs beside its frame, roughly
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from stentor.machine import Collect, Scanned
-from stentor.model.record import Kind, Record, RecordHeader, StreamId
+from stentor.model.stored.record import Kind, Record, RecordHeader, StreamId
 from stentor.protocols.delivery.replication.bundle import PeerRepository
 from stentor.protocols.delivery.replication.membership import MembershipView
 from stentor.protocols.delivery.repository.ledger_reads import WeighRecords

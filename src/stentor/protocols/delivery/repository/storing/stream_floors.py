@@ -7,8 +7,8 @@ got it must not wait for it, nor take it for a gap that its publisher may still 
 from collections.abc import Iterable
 
 from stentor.model.control import StreamRanges
-from stentor.model.record import Kind
-from stentor.model.span import Span, Spans
+from stentor.model.stored.record import Kind
+from stentor.model.stored.span import Span, Spans
 from stentor.protocols.delivery.replication.bundle import PeerRepository
 from stentor.protocols.delivery.repository.serving.dissemination_table import SubscriberProgress
 from stentor.protocols.delivery.repository.storing.publisher_stream import PublisherStream

@@ -6,7 +6,7 @@ from tests.unit.storage.records import events
 
 from stentor.machine import Opened, Scanned
 from stentor.model.control import Persistent, RegistrationReceipt, TopicTask
-from stentor.model.record import Kind, LedgerContents, RecordHeader
+from stentor.model.stored.record import Kind, LedgerContents, RecordHeader
 from stentor.protocols.delivery.repository.service import ServiceState
 from stentor.protocols.delivery.repository.storing.event_log import HORIZON
 from stentor.protocols.delivery.repository.storing.publisher_stream import PublisherStream

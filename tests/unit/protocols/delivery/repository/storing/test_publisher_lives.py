@@ -21,7 +21,7 @@ from stentor.model.control import (
 )
 from stentor.model.errors import Refusal
 from stentor.model.ids import publisher_id
-from stentor.model.record import Kind
+from stentor.model.stored.record import Kind
 from stentor.protocols.delivery.repository.registry import PublisherRecord, Registry
 from stentor.protocols.delivery.repository.serving.dissemination_table import DisseminationTable
 from stentor.protocols.delivery.repository.storing.event_log import EventLog

@@ -4,8 +4,8 @@ from random import Random
 
 import pytest
 
-from stentor.model.record import Kind, LedgerContents, RecordHeader
-from stentor.model.record_columns import RecordColumns, chapters_of
+from stentor.model.stored.record import Kind, LedgerContents, RecordHeader
+from stentor.model.stored.record_columns import RecordColumns, chapters_of
 from stentor.protocols.delivery.repository.storing.event_log import EventLog
 from stentor.protocols.delivery.repository.storing.publisher_stream import PublisherStream
 from stentor.protocols.delivery.repository.storing.recent_records import Budget

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from stentor.model.record import Kind, Record, RecordHeader
+from stentor.model.stored.record import Kind, Record, RecordHeader
 from stentor.protocols.delivery.repository.storing.recent_records import Budget, RecentRecords
 
 RECORD = 1024  # bytes that one of these takes

@@ -6,7 +6,7 @@ from tests.paper.bundle import KEEPER, TOPIC, PaperBundle
 from stentor.model.communication import end_name, repository_name
 from stentor.model.control import GossipState, RecoveryResponse, StreamRanges, TopicTask
 from stentor.model.ids import publisher_id
-from stentor.model.record import Kind, RecordHeader
+from stentor.model.stored.record import Kind, RecordHeader
 from stentor.protocols.delivery.replication.bundle import PeerRepository
 from stentor.protocols.delivery.repository.registry import SubscriptionRecord
 from stentor.protocols.delivery.repository.serving.dissemination_table import DisseminationTable

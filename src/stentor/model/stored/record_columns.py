@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from stentor.model.record import Kind, RecordHeader, StreamId
+from stentor.model.stored.record import Kind, RecordHeader, StreamId
 
 LONGEST = 4096  # lines
 
