@@ -11,6 +11,7 @@ OPEN: dict[tuple[str, int], set[str]] = {}
 MENDED = (
     ("delivery", 846),  # one that had forgotten events was asked for them, so nobody else was
     ("delivery", 857),  # letters of a life of which no fact was there
+    ("delivery", 876),  # a stored reader insisted on a batch that had expired since it was planned
     ("fabric", 158),  # a subscriber was registered here while its grant was taken back there
     ("fabric", 167),  # the only repository that knew that a subscriber had left died: nobody promised more
     ("fabric", 182),  # a beginning left out what was found to be damaged in that moment

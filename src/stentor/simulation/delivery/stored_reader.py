@@ -143,8 +143,17 @@ class SimStoredReader(SimProcess):
         self.handle(ReadAcknowledged(TOPIC, self.done))
         self.later(self.world.random.randrange(1, 30) * MILLISECOND, self._look)
 
+    def _has_expired(self) -> bool:
+        """Return whether some of its batch has expired since it was planned."""
+        streams = [each for part in self.plan.parts for each in part.streams.items()] if self.plan is not None else []
+        numbers = ((key, number) for key, spans in streams for low, high in spans for number in range(low, high + 1))
+        return any(self.world.history.has_expired((*key, number)) for key, number in numbers)
+
     def _fail(self, fail: Fail) -> None:
         self.world.seen["read-failed"] += 1
         self.note(f"fails: {fail.reason}")
+        if self._has_expired():
+            self.world.seen["batch-expired"] += 1
+            self.plan = None  # an operator gives up a batch that nobody can read any more
         self.crash("begins anew")
         self.world.after(100 * MILLISECOND, self.start)
