@@ -37,7 +37,10 @@ def add(port: int, topic: str, count: int) -> None:
         frame.encode(Subscription(SubscriptionId(number), topic, _where(number))) for number in range(1, count + 1)
     )
     with socket.create_connection(("127.0.0.1", port)) as link:
-        link.sendall(frame.PREAMBLE + frame.encode(Hello("adder", Incarnation(1), 1 << 20, heartbeat=3600.0)))
+        link.sendall(
+            frame.PREAMBLE
+            + frame.encode(Hello(name="adder", incarnation=Incarnation(1), window=1 << 20, heartbeat=3600.0))
+        )
         sys.stdout.write("ready\n")
         sys.stdout.flush()
         sys.stdin.readline()

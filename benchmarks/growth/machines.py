@@ -22,7 +22,6 @@ from stentor.machine import (
     StartTimer,
     TimerFired,
 )
-from stentor.model.access import ANONYMOUS
 from stentor.model.attribute import EMPTY_SCHEMA
 from stentor.model.communication import Role, bundle_of, end_name, inbox_of, repository_name
 from stentor.model.control import (
@@ -36,6 +35,7 @@ from stentor.model.control import (
     TopicTask,
 )
 from stentor.model.ids import CatenationNumber, Incarnation, publisher_id, topic_id
+from stentor.model.trust.access import ANONYMOUS
 from stentor.protocols.delivery.repository.repository import TopicRepository, TopicTick
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.protocols.delivery.transport import (
@@ -160,13 +160,13 @@ class Bundle:
         event = Registration(
             self.topic,
             "owner",
-            1,
-            task,
-            "",
-            names,
-            len(self._hosts),
-            role,
-            name,
+            token=1,
+            task=task,
+            principal="",
+            repositories=names,
+            copies=len(self._hosts),
+            role=role,
+            name=name,
             principals=(KEEPER,) * len(names),
             keep=1,
             born=self.now // MILLISECOND,
@@ -181,7 +181,16 @@ class Bundle:
             self.step(each, LetterReceived(sender, [event]))
 
     def recover(self, role: Role, name: str, life: int, to: str) -> None:
-        recovery = Recovery(self.topic, name, role, life, "", life, since="now", asks=role == "subscriber")
+        recovery = Recovery(
+            self.topic,
+            name,
+            role=role,
+            attempt=life,
+            principal="",
+            incarnation=life,
+            since="now",
+            asks=role == "subscriber",
+        )
         if role == "subscriber":
             self._told.setdefault(name, (to, 0))
             self._inboxes[inbox_of(end_name("subscriber", name, self.topic))] = name
@@ -193,10 +202,16 @@ class Bundle:
         block = Block(encode(origin, EMPTY_SCHEMA, [], [_BODY] * count), EMPTY_SCHEMA)
         for each in list(self._hosts):
             self.step(each, EventsReceived([block]))
-        self.say("publisher", name, PublisherOrder(self.topic, name, life, first, first + count - 1))
+        self.say(
+            "publisher", name, PublisherOrder(self.topic, name, incarnation=life, first=first, last=first + count - 1)
+        )
 
     def acknowledge(self) -> None:
         """Subscribers acknowledge all that they were told of."""
         for name, (repository, upto) in self._told.items():
             if upto:
-                self.say("subscriber", name, SubscriberAck(self.topic, name, 1, repository, ((1, upto),)))
+                self.say(
+                    "subscriber",
+                    name,
+                    SubscriberAck(self.topic, name, incarnation=1, repository=repository, spans=((1, upto),)),
+                )

@@ -41,7 +41,7 @@ class Guest:
         self._defined: set[str | Schema] = set()
         self._published = 0
         self._wishes = 0
-        hello = Hello(name, Incarnation(1), _WINDOW, heartbeat=3600.0)
+        hello = Hello(name=name, incarnation=Incarnation(1), window=_WINDOW, heartbeat=3600.0)
         lab.give(broker, LinkOpened(link, principal="anonymous"))
         lab.give(broker, Received(link, frame.PREAMBLE + frame.encode(hello)))
 

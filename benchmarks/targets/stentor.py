@@ -81,7 +81,7 @@ class StentorNode(Target):
         link = self.connect()
         name = f"bench-{next(self._names)}"
         # heartbeats would mix with the bytes that are counted
-        hello = Hello(name, INCARNATION, WINDOW, heartbeat=3600.0, agent="benchmarks")
+        hello = Hello(name=name, incarnation=INCARNATION, window=WINDOW, heartbeat=3600.0, agent="benchmarks")
         link.sendall(frame.PREAMBLE + frame.encode(hello))
         frame.check_preamble(read_exactly(link, len(frame.PREAMBLE)))
         while not isinstance(answer := _read_message(link), Welcome):

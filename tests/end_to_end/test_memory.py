@@ -64,7 +64,9 @@ def greeted(links: ExitStack, port: int, number: int) -> socket.socket:
     link = links.enter_context(socket.socket())
     link.bind((f"127.0.0.{2 + number // _PER_ADDRESS}", 0))
     link.connect(("127.0.0.1", port))
-    link.sendall(PREAMBLE + encode(Hello(f"idle {number}", Incarnation(1), 64 << 10, heartbeat=3600.0)))
+    link.sendall(
+        PREAMBLE + encode(Hello(name=f"idle {number}", incarnation=Incarnation(1), window=64 << 10, heartbeat=3600.0))
+    )
     return link
 
 

@@ -41,7 +41,8 @@ Work = Callable[[Fabric, int], Coroutine[Any, Any, None]]
 def perform(folder: Path, work: Work) -> None:
     """Two brokers, a reliable topic, and the process of the first broker."""
     (folder / "two.toml").write_text(TWO)
-    with Fabric("--config", "two.toml", "--log", "error", cwd=folder) as running:
+    with Fabric("--config", "two.toml", "--log", "debug", cwd=folder) as running:
+        running.line(r"c/b2 client connected +client=repository:r1", err=True)  # not at the broker that will be hit
         until(lambda: len(view(running.url("c/b1")).scopes[0].members) == 2)
         granted = ("grant", "orders", "--publisher", "shop", "--subscriber", "billing")
         for words in (("create", "orders", "--reliable"), granted):

@@ -33,7 +33,7 @@ from stentor.model.control import (
 )
 from stentor.model.errors import Refused, Unreachable
 from stentor.model.ids import CatenationNumber, Incarnation, publisher_id, topic_id
-from stentor.model.reading import Page, PageRequest, Stock, StockRequest
+from stentor.model.stored.reading import Page, PageRequest, Stock, StockRequest
 from stentor.wire.block import Block, Origin, encode
 from stentor.wire.letter import read, write
 
@@ -58,18 +58,34 @@ def forgeries(event: ControlEvent) -> list[tuple[str, ControlEvent, tuple[Block,
     match event:
         case Probe():
             to = inbox_of(end_name(event.role, event.sender, "orders"))
-            return [(to, ProbeAnswer("orders", "r1", event.attempt, True, ("r1",), 0), ())]
+            return [(to, ProbeAnswer("orders", "r1", attempt=event.attempt, ready=True, members=("r1",), level=0), ())]
         case Recovery():
             to = inbox_of(end_name(event.role, event.sender, "orders"))
-            told = Persistent("orders", "r1", event.attempt, 0, 1, (SequenceRun(1, 1, SHOP, 1, 1),))
+            told = Persistent(
+                "orders", "r1", attempt=event.attempt, previous=0, upto=1, stretches=(SequenceRun(1, 1, SHOP, 1, 1),)
+            )
             return [
-                (to, RecoveryResponse("orders", "r1", event.attempt, 1, ("r1",), event.incarnation), ()),
+                (
+                    to,
+                    RecoveryResponse(
+                        "orders", "r1", attempt=event.attempt, copies=1, members=("r1",), incarnation=event.incarnation
+                    ),
+                    (),
+                ),
                 (to, told, ()),
                 (to, Retransmission("orders", "r1"), (FORGED,)),
             ]
         case PublisherOrder():
             to = inbox_of(end_name("publisher", event.sender, "orders"))
-            return [(to, RepositoryAck("orders", "r1", event.incarnation, event.last, (), (event.last,)), ())]
+            return [
+                (
+                    to,
+                    RepositoryAck(
+                        "orders", "r1", incarnation=event.incarnation, upto=event.last, singles=(), copies=(event.last,)
+                    ),
+                    (),
+                )
+            ]
         case StockRequest():
             stock = Stock("orders", "r1", event.token, members=("r1",), parts=((StreamRanges(SHOP, 1, 0, ((1, 1),)),),))
             return [(inbox_of(event.sender), stock, ())]
@@ -78,7 +94,7 @@ def forgeries(event: ControlEvent) -> list[tuple[str, ControlEvent, tuple[Block,
             return [(inbox_of(event.sender), page, (FORGED,))]
         case Registration():
             return [
-                (inbox_of(event.sender), RegistrationReceipt(event.topic, "r1", event.token, report=REPORT), ()),
+                (inbox_of(event.sender), RegistrationReceipt(event.topic, "r1", token=event.token, report=REPORT), ()),
             ]
         case _:
             return []

@@ -23,7 +23,7 @@ from stentor.model.messages import (
     Topic,
     Welcome,
 )
-from stentor.model.token import FabricToken
+from stentor.model.trust.token import FabricToken
 from stentor.wire.block import Origin
 from stentor.wire.frame import CONTROL, PREAMBLE, decode, encode
 
@@ -66,7 +66,9 @@ class Peer:
         self, name: str, *, window: int = 1 << 20, heartbeat: float = 3600.0, token: FabricToken | None = None
     ) -> Welcome:
         self.name = name
-        hello = Hello(name, Incarnation(1), window, "client", heartbeat, "test")
+        hello = Hello(
+            name=name, incarnation=Incarnation(1), window=window, role="client", heartbeat=heartbeat, agent="test"
+        )
         await self.send(PREAMBLE, hello if token is None else ChallengeRequest())
         assert await self.reader.readexactly(len(PREAMBLE)) == PREAMBLE
         if token is not None:
@@ -79,7 +81,17 @@ class Peer:
         """The other side of hello."""
         assert await self.reader.readexactly(len(PREAMBLE)) == PREAMBLE
         hello = await self.expect(Hello)
-        await self.send(PREAMBLE, Welcome("pretender", 1, "anonymous", window, largest_body, heartbeat))
+        await self.send(
+            PREAMBLE,
+            Welcome(
+                node="pretender",
+                boot=1,
+                principal="anonymous",
+                window=window,
+                largest_body=largest_body,
+                heartbeat=heartbeat,
+            ),
+        )
         return hello
 
     async def receive(self) -> AnyMessage:

@@ -13,7 +13,6 @@ from tests.integration.ports import free_port
 from tests.integration.proxy import Proxy
 
 from stentor.client.fabric import connect
-from stentor.model.access import Grant, Membership, SharedFact, TopicTerms
 from stentor.model.errors import Refusal
 from stentor.model.ids import Incarnation
 from stentor.model.limits import Limits
@@ -29,7 +28,8 @@ from stentor.model.messages import (
     Welcome,
 )
 from stentor.model.scope import ScopePath
-from stentor.model.token import FabricToken
+from stentor.model.trust.access import Grant, Membership, SharedFact, TopicTerms
+from stentor.model.trust.token import FabricToken
 from stentor.nodes.broker.broker import Broker
 from stentor.nodes.network.network import GatewaySettings, NetworkSettings
 from stentor.runtime.dialler import Dialler
@@ -107,7 +107,17 @@ async def introduce(peer: Peer, name: str) -> None:
     assert await peer.reader.readexactly(len(PREAMBLE)) == PREAMBLE
     challenge = await peer.expect(Challenge)
     proof = TOKEN.dialler_proof(challenge.nonce, b"nonce", "client", name)
-    await peer.send(Hello(name, Incarnation(1), 1 << 20, "client", 3600.0, nonce=b"nonce", proof=proof))
+    await peer.send(
+        Hello(
+            name=name,
+            incarnation=Incarnation(1),
+            window=1 << 20,
+            role="client",
+            heartbeat=3600.0,
+            nonce=b"nonce",
+            proof=proof,
+        )
+    )
     await peer.expect(Welcome)
 
 
@@ -116,7 +126,10 @@ async def first_report(port: int, topic: str, refusals: list[Rejection]) -> Bund
     while True:
         try:
             async with await Peer.dial(port) as peer:
-                await peer.send(PREAMBLE, Hello("alice", Incarnation(1), 1 << 20, "client", 3600.0))
+                await peer.send(
+                    PREAMBLE,
+                    Hello(name="alice", incarnation=Incarnation(1), window=1 << 20, role="client", heartbeat=3600.0),
+                )
                 assert await peer.reader.readexactly(len(PREAMBLE)) == PREAMBLE
                 answer = await peer.receive()
                 if isinstance(answer, Welcome):
@@ -133,13 +146,13 @@ def test_a_receipt_means_that_all_brokers_that_can_be_reached_have_it_on_disk(tm
     async def main() -> None:
         async with row(tmp_path) as brokers, await Peer.dial(brokers.nodes[0].port) as r1:
             await introduce(r1, "repository:r1")
-            await r1.send(AccessFacts("orders", (topic(), member("r1")), 1))
+            await r1.send(AccessFacts(topic="orders", facts=(topic(), member("r1")), token=1))
             assert await r1.expect(AccessReceipt) == AccessReceipt(1)
             assert len(brokers.digests()) == 1
             for place in (0, 1, 2):
                 assert b"orders" in (tmp_path / f"b{place}" / "access.log").read_bytes()
             grants = [(f"grant/subscriber/s{n}", 2, "r1", msgspec.msgpack.encode(Grant())) for n in range(5000)]
-            await r1.send(AccessFacts("orders", tuple(grants), 2))
+            await r1.send(AccessFacts(topic="orders", facts=tuple(grants), token=2))
             assert await r1.expect(AccessReceipt) == AccessReceipt(2)
             assert len(brokers.nodes[2].broker.network.access.charters.of("orders").subscribers) == 5000  # type: ignore[union-attr]
 
@@ -150,10 +163,10 @@ def test_a_broker_that_was_killed_is_not_waited_for_and_serves_nobody_before_it_
     async def main() -> None:
         async with row(tmp_path) as brokers, await Peer.dial(brokers.nodes[0].port) as r1:
             await introduce(r1, "repository:r1")
-            await r1.send(AccessFacts("orders", (topic(), member("r1"), member("r2")), 1))
+            await r1.send(AccessFacts(topic="orders", facts=(topic(), member("r1"), member("r2")), token=1))
             assert await r1.expect(AccessReceipt) == AccessReceipt(1)
             await brokers.crash(2)
-            await r1.send(AccessFacts("orders", (("member/r2", 2, "r1", b""),), 2))
+            await r1.send(AccessFacts(topic="orders", facts=(("member/r2", 2, "r1", b""),), token=2))
             assert await r1.expect(AccessReceipt) == AccessReceipt(2)
             async with Proxy(brokers.nodes[1].port) as proxy:
                 proxy.down.stall()
@@ -178,7 +191,9 @@ def test_what_was_confirmed_is_there_when_all_brokers_were_killed(tmp_path: Path
             async with await Peer.dial(brokers.nodes[2].port) as r1:
                 await introduce(r1, "repository:r1")
                 for version in range(1, 6):
-                    await r1.send(AccessFacts("orders", (topic(version), member("r1", version)), version))
+                    await r1.send(
+                        AccessFacts(topic="orders", facts=(topic(version), member("r1", version)), token=version)
+                    )
                     assert await r1.expect(AccessReceipt) == AccessReceipt(version)
             for place in (2, 1, 0):
                 await brokers.crash(place)

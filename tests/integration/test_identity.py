@@ -361,7 +361,9 @@ def test_without_the_token_nobody_takes_a_nodes_name_or_gives_orders(tmp_path: P
                     await fabric.flush()
                     await fabric.status()
             async with await Peer.dial(broker.port) as impostor:
-                await impostor.send(PREAMBLE, Hello("test/b2", Incarnation(1), 1 << 20, "broker"))
+                await impostor.send(
+                    PREAMBLE, Hello(name="test/b2", incarnation=Incarnation(1), window=1 << 20, role="broker")
+                )
                 assert await impostor.reader.readexactly(len(PREAMBLE)) == PREAMBLE
                 assert "may be a broker" in (await impostor.expect(Rejection)).reason
             assert broker.broker.ready

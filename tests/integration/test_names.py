@@ -45,7 +45,7 @@ def test_an_older_client_cannot_take_a_name_back(tmp_path: Path) -> None:
     async def main() -> None:
         async with node(tmp_path) as broker, stentor.connect(broker.url, name="sensor") as holder:
             async with await Peer.dial(broker.port) as older:
-                await older.send(PREAMBLE, Hello("sensor", Incarnation(1), 1 << 20))
+                await older.send(PREAMBLE, Hello(name="sensor", incarnation=Incarnation(1), window=1 << 20))
                 assert (await older.last_word()).code is stentor.Refusal.FENCED
             await holder.publish("t")
             await holder.flush()

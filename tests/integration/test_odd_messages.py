@@ -16,8 +16,8 @@ from stentor.model.control import ControlEvent, GossipFacts, GossipState, Probe,
 from stentor.model.errors import Refusal
 from stentor.model.ids import CatenationNumber, Incarnation, SubscriptionId, publisher_id, topic_id
 from stentor.model.messages import AdminRequest, Ping, Pong, Subscription, Topic
-from stentor.model.reading import StockRequest
-from stentor.model.request_topic import request_topic
+from stentor.model.stored.reading import StockRequest
+from stentor.model.trust.request_topic import request_topic
 from stentor.protocols.delivery.repository.repository import TopicRepository
 from stentor.protocols.delivery.stored.read_server import StoredReadServer
 from stentor.simulation.clients.odd_messages import LETTERS, MESSAGES, OddMessages
@@ -57,7 +57,7 @@ def machine_of(here: House) -> TopicRepository:
 
 
 def invitation(topic: str) -> GossipFacts:
-    return GossipFacts(topic, "r9", (("member/r1", 1, "r9", b"\x90"), ("member/r9", 1, "r9", b"\x90")))
+    return GossipFacts(topic, "r9", facts=(("member/r1", 1, "r9", b"\x90"), ("member/r9", 1, "r9", b"\x90")))
 
 
 @pytest.mark.parametrize(
@@ -68,11 +68,16 @@ def invitation(topic: str) -> GossipFacts:
         (REPOSITORIES, invitation(DEEP)),
         (REPOSITORIES, invitation("/".join(["a"] * 64))),
         (REPOSITORIES, GossipState("a/#/b", "r9", ready=True, held=(), facts=0)),
-        (REPOSITORIES, Registration("orders", LONG, 1, TopicTask.SHOW)),
-        (REPOSITORIES, Registration("", LONG, 1, TopicTask.STATUS)),
-        (bundle_of("orders"), Probe("orders", LONG, "publisher", 1)),
-        (bundle_of("orders"), Probe("orders", "é" * 255, "publisher", 1)),
-        (bundle_of("orders"), Recovery("orders", "me", "subscriber", 1, "anonymous", 1, since="epoch ²")),
+        (REPOSITORIES, Registration("orders", LONG, token=1, task=TopicTask.SHOW)),
+        (REPOSITORIES, Registration("", LONG, token=1, task=TopicTask.STATUS)),
+        (bundle_of("orders"), Probe("orders", LONG, role="publisher", attempt=1)),
+        (bundle_of("orders"), Probe("orders", "é" * 255, role="publisher", attempt=1)),
+        (
+            bundle_of("orders"),
+            Recovery(
+                "orders", "me", role="subscriber", attempt=1, principal="anonymous", incarnation=1, since="epoch ²"
+            ),
+        ),
     ],
 )
 def test_a_letter_out_of_range_does_not_end_a_repository(tmp_path: Path, to: str, event: ControlEvent) -> None:
@@ -107,7 +112,7 @@ def test_a_stranger_who_speaks_for_a_subscriber_does_not_have_it_refused(tmp_pat
         ):
             await shop.send(b"1")
             assert bodies(await take(events, 1)) == [b"1"]
-            forged = Recovery("orders", "billing", "subscriber", 0, "anonymous", 5)
+            forged = Recovery("orders", "billing", role="subscriber", attempt=0, principal="anonymous", incarnation=5)
             await post(here.broker.port, "stranger", bundle_of("orders"), write([forged]))
             await shop.send(b"2")
             assert bodies(await take(events, 1)) == [b"2"]

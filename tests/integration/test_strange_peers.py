@@ -66,7 +66,7 @@ async def undisturbed(home: Path, limits: Limits | None = None) -> AsyncIterator
 
 
 def hello(name: str = "stranger", incarnation: int = 1, window: int = 1 << 20) -> bytes:
-    return encode(Hello(name, Incarnation(incarnation), window))
+    return encode(Hello(name=name, incarnation=Incarnation(incarnation), window=window))
 
 
 STRANGERS: dict[str, tuple[bytes, stentor.Refusal, str]] = {
@@ -116,7 +116,11 @@ STRANGERS: dict[str, tuple[bytes, stentor.Refusal, str]] = {
         stentor.Refusal.PROTOCOL,
         "'subscription' has no place",
     ),
-    "a broker's word": (PREAMBLE + encode(Welcome("b", 1, "p", 1, 1, 1.0)), stentor.Refusal.PROTOCOL, "Welcome"),
+    "a broker's word": (
+        PREAMBLE + encode(Welcome(node="b", boot=1, principal="p", window=1, largest_body=1, heartbeat=1.0)),
+        stentor.Refusal.PROTOCOL,
+        "Welcome",
+    ),
     "no name": (PREAMBLE + hello(name=""), stentor.Refusal.PROTOCOL, "name"),
     "a name that cannot be printed": (PREAMBLE + hello(name="a\x1b[31m"), stentor.Refusal.PROTOCOL, "printable"),
     "a long name": (PREAMBLE + hello(name="x" * 256), stentor.Refusal.PROTOCOL, "255"),
@@ -205,7 +209,14 @@ def test_garbage_of_every_kind_ends_only_its_own_link(tmp_path: Path, loops: Loo
 async def attack(port: int, dice: random.Random) -> None:
     good = [
         PREAMBLE,
-        encode(Hello(f"garbage {dice.random()}", Incarnation(1), 1 << 20, heartbeat=dice.choice([0.0, 1e9, 1e308]))),
+        encode(
+            Hello(
+                name=f"garbage {dice.random()}",
+                incarnation=Incarnation(1),
+                window=1 << 20,
+                heartbeat=dice.choice([0.0, 1e9, 1e308]),
+            )
+        ),
         encode(Subscription(SubscriptionId(dice.randrange(2**63)), "garbage/#", dice.choice(["", "x = 1", "x ="]))),
         encode(Topic(topic_id("garbage/x"), "garbage/x")),
         encode(SchemaDefinition(ONE_TEXT)),
@@ -250,7 +261,7 @@ def offences(name: str) -> dict[str, tuple[list[bytes | Message], stentor.Refusa
     hop = one[:7] + b"\1" + one[8:]
     twice = Schema(("a", "a"), (Kind.STRING, Kind.STRING))
     return {
-        "a second hello": ([Hello("again", Incarnation(2), 1 << 20)], stentor.Refusal.PROTOCOL),
+        "a second hello": ([Hello(name="again", incarnation=Incarnation(2), window=1 << 20)], stentor.Refusal.PROTOCOL),
         "a topic nobody defined": ([one], stentor.Refusal.TOPIC),
         "a wildcard as topic": ([definition("t/#")], stentor.Refusal.TOPIC),
         "an empty topic": ([definition("")], stentor.Refusal.TOPIC),

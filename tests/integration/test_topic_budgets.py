@@ -14,7 +14,7 @@ from stentor.client.fabric import connect
 from stentor.model.communication import inbox_of, repository_name
 from stentor.model.control import Registration, RegistrationReceipt, TopicTask
 from stentor.model.errors import Refusal, Refused
-from stentor.model.request_topic import request_topic
+from stentor.model.trust.request_topic import request_topic
 from stentor.protocols.delivery.repository import repository as repository_module
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.runtime.repository import RepositoryHost
@@ -92,8 +92,15 @@ def test_a_forged_request_to_create_a_topic_makes_no_ledger(tmp_path: Path) -> N
             async with connect(here.url, wait=PATIENCE) as fabric:
                 async with Registrar(fabric) as registrar:
                     await registrar.create("mine", ["r1"])
-                forged = Registration("theirs", fabric.name, 7, TopicTask.CREATE, "somebody else", ("r1",))
-                asked = Registration("", fabric.name, 8, TopicTask.STATUS, fabric.principal)
+                forged = Registration(
+                    "theirs",
+                    fabric.name,
+                    token=7,
+                    task=TopicTask.CREATE,
+                    principal="somebody else",
+                    repositories=("r1",),
+                )
+                asked = Registration("", fabric.name, token=8, task=TopicTask.STATUS, principal=fabric.principal)
                 async with fabric.inbox() as inbox:
                     for to in (request_topic(fabric.name, "r1"), inbox_of(repository_name("r1"))):
                         await fabric.publish(to, write([forged]))

@@ -54,7 +54,13 @@ def test_a_repository_decides_for_itself_whoever_does_not_ask(tmp_path: Path) ->
                 report = (await registrar.find(["r1"]))["r1"]
                 assert report.accepts == ("orders/#",)
                 terms = Registration(
-                    "news", fabric.name, 7, TopicTask.CREATE, fabric.principal, ("r1",), principals=(report.principal,)
+                    "news",
+                    fabric.name,
+                    token=7,
+                    task=TopicTask.CREATE,
+                    principal=fabric.principal,
+                    repositories=("r1",),
+                    principals=(report.principal,),
                 )
                 answer = await registrar._confirm("r1", terms, lambda _, __: True, PATIENCE)
                 assert answer is not None

@@ -35,7 +35,7 @@ from stentor.model.control import (
     TopicTask,
 )
 from stentor.model.ids import CatenationNumber, Incarnation, publisher_id, topic_id
-from stentor.model.record import Entry, Fact, Kind, LedgerContents, Record, RecordHeader
+from stentor.model.stored.record import Entry, Fact, LedgerContents, Record, RecordHeader, RecordKind
 from stentor.protocols.delivery.repository.repository import TopicRepository, TopicTick
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.protocols.delivery.transport import (
@@ -83,7 +83,7 @@ class MemoryLedger:
     def _put(self, record: Record) -> None:
         for key, former in list(self.records.items()):
             if former.line.end >= record.line.sequence and former.line.sequence <= record.line.end:
-                assert former.line.kind is Kind.RESERVED or former.line.sequence in self.damaged
+                assert former.line.kind is RecordKind.RESERVED or former.line.sequence in self.damaged
                 del self.records[key]
         self.records[record.line.sequence] = record
         self.damaged.discard(record.line.sequence)
@@ -97,7 +97,7 @@ class MemoryLedger:
     def numbers(self) -> list[tuple[int, int, int]]:
         """What is stored: sequence number, first catenation number, count."""
         lines = [self.records[key].line for key in sorted(self.records)]
-        return [(line.sequence, line.first, line.length) for line in lines if line.kind is Kind.EVENTS]
+        return [(line.sequence, line.first, line.length) for line in lines if line.kind is RecordKind.EVENTS]
 
 
 class PaperBundle:
@@ -247,13 +247,13 @@ class PaperBundle:
         event = Registration(
             TOPIC,
             "owner",
-            1,
-            task,
-            principal,
-            repositories,
-            copies,
-            role,
-            name,
+            token=1,
+            task=task,
+            principal=principal,
+            repositories=repositories,
+            copies=copies,
+            role=role,
+            name=name,
             hold=hold,
             keep=keep,
             expire=expire,
@@ -273,7 +273,7 @@ class PaperBundle:
                 self.step(each, LetterReceived(sender, [event], blocks))
 
     def probe(self, role: Role, name: str) -> None:
-        self.say(role, name, Probe(TOPIC, name, role, 1))
+        self.say(role, name, Probe(TOPIC, name, role=role, attempt=1))
 
     def recover(
         self,
@@ -290,7 +290,17 @@ class PaperBundle:
         asks: bool = True,
     ) -> None:
         recovery = Recovery(
-            TOPIC, name, role, attempt, "", incarnation, last, where, since, node, asks=asks and role == "subscriber"
+            TOPIC,
+            name,
+            role=role,
+            attempt=attempt,
+            principal="",
+            incarnation=incarnation,
+            last=last,
+            where=where,
+            since=since,
+            node=node,
+            asks=asks and role == "subscriber",
         )
         self.say(role, name, recovery, to)
 
@@ -301,7 +311,12 @@ class PaperBundle:
 
     def order(self, first: int, last: int, *only: str, incarnation: int = 5) -> None:
         for name in only or list(self.repositories):
-            self.say("publisher", "shop", PublisherOrder(TOPIC, "shop", incarnation, first, last), name)
+            self.say(
+                "publisher",
+                "shop",
+                PublisherOrder(TOPIC, "shop", incarnation=incarnation, first=first, last=last),
+                name,
+            )
 
     def publish_within(self, unit: str, first: int, count: int, *storages: str) -> None:
         """Events that only the storages of a unit hear; everyone hears that they exist."""
@@ -316,7 +331,9 @@ class PaperBundle:
         self.say("publisher", "shop", Retransmission(TOPIC, "shop"), blocks=[block(first, count)])
 
     def acknowledge(self, name: str, repository: str, *spans: tuple[int, int], incarnation: int = 5) -> None:
-        self.say("subscriber", name, SubscriberAck(TOPIC, name, incarnation, repository, spans))
+        self.say(
+            "subscriber", name, SubscriberAck(TOPIC, name, incarnation=incarnation, repository=repository, spans=spans)
+        )
 
     def miss(
         self,
@@ -328,11 +345,18 @@ class PaperBundle:
         tuned: bool = False,
         asks: bool = False,
     ) -> None:
-        self.say("subscriber", name, SubscriberNak(TOPIC, name, attempt, spans, after, tuned, asks), to)
+        self.say(
+            "subscriber",
+            name,
+            SubscriberNak(TOPIC, name, attempt=attempt, missing=spans, after=after, tuned=tuned, asks=asks),
+            to,
+        )
 
     def end(self, name: str, to: str, *given: tuple[int, int, int], incarnation: int = 5, attempt: int = 1) -> None:
         """A life of a subscriber ends in good order."""
-        self.say("subscriber", name, SubscriberEnd(TOPIC, name, attempt, incarnation, given), to)
+        self.say(
+            "subscriber", name, SubscriberEnd(TOPIC, name, attempt=attempt, incarnation=incarnation, given=given), to
+        )
 
     # ---- what clients were told
 

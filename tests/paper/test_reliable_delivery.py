@@ -25,10 +25,10 @@ from stentor.model.control import (
 )
 from stentor.model.errors import Refusal
 from stentor.model.ids import publisher_id
-from stentor.model.position import Position
-from stentor.model.reading import Page, PageRequest, Stock, StockRequest
-from stentor.model.record import Kind
-from stentor.model.span import Spans
+from stentor.model.stored.position import Position
+from stentor.model.stored.reading import Page, PageRequest, Stock, StockRequest
+from stentor.model.stored.record import RecordKind
+from stentor.model.stored.span import Spans
 from stentor.protocols.delivery.transport import LetterReceived
 
 
@@ -273,7 +273,7 @@ def test_a_repository_does_not_vouch_for_a_life_that_moved_without_its_hearing()
     """r1 told life 5 of one event; then r2 steers it, may tell it of others, and says so by asking what r1 knows."""
     bundle = steered("r1", "r2")
     bundle.publish(1, 1)
-    asking = GossipSync(TOPIC, "r2", {"billing": ()}, asking=True)
+    asking = GossipSync(TOPIC, "r2", syncs={"billing": ()}, asking=True)
     bundle.step("r1", LetterReceived(publisher_id(KEEPER, repository_name("r2")), [asking]))
     bundle.recover("subscriber", "billing", "r1", attempt=2, incarnation=6)
     bundle.clear()
@@ -743,7 +743,7 @@ def storages() -> PaperBundle:
 def answering(bundle: PaperBundle, role: Role, name: str, node: str) -> list[str]:
     """Who would steer a client at this broker, the finest first."""
     bundle.clear()
-    bundle.say(role, name, Probe("orders", name, role, 1, node))
+    bundle.say(role, name, Probe("orders", name, role=role, attempt=1, node=node))
     answers = sorted(bundle.told(ProbeAnswer, name), key=lambda each: each.level)
     return [answer.sender for answer in answers if answer.ready]
 
@@ -787,7 +787,9 @@ def test_of_a_batch_only_what_clients_in_the_unit_want_is_stored() -> None:
     bundle.recover("subscriber", "audit", "r1", node="north/hall/b1", where="price = 4")
     bundle.publish(1, 10)
     assert [(first, count) for _, first, count in bundle.ledgers["n1"].numbers()] == [(3, 2), (8, 2)]
-    kept = [record.audience for record in bundle.ledgers["n1"].records.values() if record.line.kind is Kind.EVENTS]
+    kept = [
+        record.audience for record in bundle.ledgers["n1"].records.values() if record.line.kind is RecordKind.EVENTS
+    ]
     assert [sorted(audience.values()) for audience in kept] == [[b"", b"\2"]] * 2, "the second of each is for audit too"
     assert [(first, count) for _, first, count in bundle.ledgers["r2"].numbers()] == [(1, 10)]
     bundle.pass_time(1000)

@@ -4,9 +4,9 @@ import pytest
 from tests.paper.bundle import DAY, KEEPER, PaperBundle, block
 
 from stentor.machine import Effect
-from stentor.model.access import TopicTerms
 from stentor.model.communication import within_of
 from stentor.model.control import Denial, EgressRelease, Persistent, Probe, ProbeAnswer, RecoveryResponse, SubscriberNak
+from stentor.model.trust.access import TopicTerms
 from stentor.protocols.delivery.transport import EventsReceived, Subscribe, Unsubscribe
 
 NORTH = "north/hall/b1"
@@ -64,7 +64,7 @@ def test_a_publisher_is_told_its_unit_and_steered_by_the_storage_of_it() -> None
     assert bundle.told(RecoveryResponse, "shop")[-1].within == "north"
     for node, expected in ((NORTH, ["n1"]), (SOUTH, ["s1"])):
         bundle.clear()
-        bundle.say("publisher", "shop", Probe("orders", "shop", "publisher", 1, node))
+        bundle.say("publisher", "shop", Probe("orders", "shop", role="publisher", attempt=1, node=node))
         assert [answer.sender for answer in bundle.told(ProbeAnswer, "shop")] == expected
     bundle.clear()
     bundle.recover("publisher", "shop", "s1", node=NORTH, attempt=2)
@@ -76,7 +76,7 @@ def test_a_publisher_in_a_unit_without_a_storage_is_refused_with_the_reason() ->
     bundle = units()
     for node, reason in (("east/b9", "no repository of it serves east, where east/b9 is"), ("b0", "b0 is in no unit")):
         bundle.clear()
-        bundle.say("publisher", "shop", Probe("orders", "shop", "publisher", 1, node))
+        bundle.say("publisher", "shop", Probe("orders", "shop", role="publisher", attempt=1, node=node))
         assert [answer.sender for answer in bundle.told(ProbeAnswer, "shop")] == ["r1"]
         bundle.recover("publisher", "shop", "r1", node=node, attempt=2)
         (denial,) = bundle.told(Denial, "shop")

@@ -18,7 +18,7 @@ from stentor.model.messages import (
     ViewReport,
     ViewRequest,
 )
-from stentor.model.view import AccessView, Explanation, NetworkView
+from stentor.model.reports.view import AccessView, Explanation, NetworkView
 
 _WITHIN = 10.0  # seconds for an answer
 
@@ -41,7 +41,10 @@ async def explain(
 ) -> Explanation:
     """What the broker would do with an event: of its own client, or, with masks, out of another broker's parcel."""
     known = None if masks is None else dict(masks)
-    answer = await fabric.ask(ExplanationRequest(fabric.token(), topic, dict(attributes), level, known), within)
+    answer = await fabric.ask(
+        ExplanationRequest(token=fabric.token(), topic=topic, attributes=dict(attributes), level=level, masks=known),
+        within,
+    )
     assert isinstance(answer, ExplanationReport)
     return msgspec.msgpack.decode(answer.explanation, type=Explanation)
 
@@ -50,7 +53,7 @@ async def access(
     fabric: Fabric, principal: str = "", topic: str = "", attributes: Iterable[str] = (), within: float = _WITHIN
 ) -> AccessView:
     """What a principal, or we ourselves, may do on a topic; without a topic the rules that are in force."""
-    question = AccessRequest(fabric.token(), principal, topic, tuple(attributes))
+    question = AccessRequest(token=fabric.token(), principal=principal, topic=topic, attributes=tuple(attributes))
     answer = await fabric.ask(question, within)
     assert isinstance(answer, AccessReport)
     return msgspec.msgpack.decode(answer.report, type=AccessView)
@@ -67,7 +70,10 @@ async def order(
     count: int = 0,
 ) -> None:
     """Make the broker change; raises Refused with its reason if it does not."""
-    answer = await fabric.ask(AdminRequest(fabric.token(), task, name, address, cost, force, count), _WITHIN)
+    answer = await fabric.ask(
+        AdminRequest(token=fabric.token(), task=task, name=name, address=address, cost=cost, force=force, count=count),
+        _WITHIN,
+    )
     assert isinstance(answer, AdminReceipt)
     if answer.code is not None:
         raise Refused(answer.code, answer.reason)

@@ -11,13 +11,13 @@ import msgspec
 from msgspec import Meta
 
 from stentor.model import ranges
-from stentor.model.access import FactKey, SharedFact
 from stentor.model.communication import Role, check_answerable, end_name
 from stentor.model.errors import InvalidInput, Refusal
-from stentor.model.stream_ranges import HandedOut as HandedOut
-from stentor.model.stream_ranges import SequenceRun as SequenceRun
-from stentor.model.stream_ranges import StreamRanges as StreamRanges
-from stentor.model.stream_ranges import StreamsHeld, Stretches
+from stentor.model.stored.stream_ranges import HandedOut as HandedOut
+from stentor.model.stored.stream_ranges import SequenceRun as SequenceRun
+from stentor.model.stored.stream_ranges import StreamRanges as StreamRanges
+from stentor.model.stored.stream_ranges import StreamsHeld, Stretches
+from stentor.model.trust.access import FactKey, SharedFact
 
 
 class ControlEvent(msgspec.Struct, frozen=True, array_like=True, tag=True, gc=False):
@@ -35,7 +35,7 @@ class ControlEvent(msgspec.Struct, frozen=True, array_like=True, tag=True, gc=Fa
 # ---- finding a repository
 
 
-class Probe(ControlEvent, frozen=True, array_like=True, tag="probe", gc=False):
+class Probe(ControlEvent, frozen=True, kw_only=True, array_like=True, tag="probe", gc=False):
     """C → B: who is there? `attempt` counts the times this client looked for a steering repository."""
 
     role: Role
@@ -47,7 +47,7 @@ class Probe(ControlEvent, frozen=True, array_like=True, tag="probe", gc=False):
         check_answerable(end_name(self.role, self.sender, self.topic))
 
 
-class ProbeAnswer(ControlEvent, frozen=True, array_like=True, tag="here", gc=False):
+class ProbeAnswer(ControlEvent, frozen=True, kw_only=True, array_like=True, tag="here", gc=False):
     """R → C: the answer to a Probe. A repository that is not ready steers nobody yet.
 
     `members` is the bundle as the repository knows it, `level` that of the unit that it serves: a client prefers the
@@ -60,7 +60,7 @@ class ProbeAnswer(ControlEvent, frozen=True, array_like=True, tag="here", gc=Fal
     level: ranges.Level = 0
 
 
-class Recovery(ControlEvent, frozen=True, array_like=True, tag="recovery", gc=False):
+class Recovery(ControlEvent, frozen=True, kw_only=True, array_like=True, tag="recovery", gc=False):
     """C → R: steer me from now on, and tell me where I am (P2R- and S2R-Recovery). Repeated until it is answered.
 
     A publisher says up to which number it has sent; a subscriber what it wants: `where`, or what it wanted before if it
@@ -88,7 +88,7 @@ class Recovery(ControlEvent, frozen=True, array_like=True, tag="recovery", gc=Fa
         check_answerable(end_name(self.role, self.sender, self.topic))
 
 
-class RecoveryResponse(ControlEvent, frozen=True, array_like=True, tag="recovered", gc=False):
+class RecoveryResponse(ControlEvent, frozen=True, kw_only=True, array_like=True, tag="recovered", gc=False):
     """R → C: I steer you.
 
     A publisher learns the last number that is stored of its stream, or else of its newest one. A subscriber learns its
@@ -112,7 +112,7 @@ class RecoveryResponse(ControlEvent, frozen=True, array_like=True, tag="recovere
     version: ranges.Version = 0  # of the topic: one of the same name that was deleted had another
 
 
-class Denial(ControlEvent, frozen=True, array_like=True, tag="denial", gc=False):
+class Denial(ControlEvent, frozen=True, kw_only=True, array_like=True, tag="denial", gc=False):
     """R → C: I do not steer you, and why.
 
     With NOT_AUTHORISED it is of no use to ask again or elsewhere. With FENCED a publisher learns its `newest` life,
@@ -134,7 +134,7 @@ class Migrate(ControlEvent, frozen=True, array_like=True, tag="migrate", gc=Fals
 # ---- publishing
 
 
-class PublisherOrder(ControlEvent, frozen=True, array_like=True, tag="order", gc=False):
+class PublisherOrder(ControlEvent, frozen=True, kw_only=True, array_like=True, tag="order", gc=False):
     """P → B: in this incarnation I have sent the numbers `first` to `last` (P2R-Order).
 
     Events up to `acknowledged`, and `singles`, were acknowledged to me, and I do not have them any more.
@@ -148,7 +148,7 @@ class PublisherOrder(ControlEvent, frozen=True, array_like=True, tag="order", gc
     version: ranges.Version = 0  # of the topic that I mean, as I was told: another one may have its name since
 
 
-class RepositoryAck(ControlEvent, frozen=True, array_like=True, tag="ack", gc=False):
+class RepositoryAck(ControlEvent, frozen=True, kw_only=True, array_like=True, tag="ack", gc=False):
     """R → P: all up to `upto` are stored as asked for, and so are `singles` (R2P-ACK).
 
     `copies[i]`: all up to this number are durable on i + 1 repositories.
@@ -160,14 +160,14 @@ class RepositoryAck(ControlEvent, frozen=True, array_like=True, tag="ack", gc=Fa
     copies: Annotated[tuple[ranges.EventNumber, ...], Meta(max_length=4096)] = ()
 
 
-class RepositoryNak(ControlEvent, frozen=True, array_like=True, tag="nak", gc=False):
+class RepositoryNak(ControlEvent, frozen=True, kw_only=True, array_like=True, tag="nak", gc=False):
     """R → P: these are missing (R2P-NAK); the publisher answers with a Retransmission to the bundle."""
 
     incarnation: ranges.Life
     missing: ranges.NumberSpans
 
 
-class Retransmission(ControlEvent, frozen=True, array_like=True, tag="again", gc=False):
+class Retransmission(ControlEvent, frozen=True, kw_only=True, array_like=True, tag="again", gc=False):
     """The events frames that follow in this body are sent again: P → B, R → S or R → R. Schemas are defined before.
 
     With `more`, another letter of the same answer follows: what is missing is asked for after the last one. Between
@@ -182,7 +182,7 @@ class Retransmission(ControlEvent, frozen=True, array_like=True, tag="again", gc
 # ---- subscribing
 
 
-class Persistent(ControlEvent, frozen=True, array_like=True, tag="persistent", gc=False):
+class Persistent(ControlEvent, frozen=True, kw_only=True, array_like=True, tag="persistent", gc=False):
     """R → S: these events for you are stored (R2S-Persistent).
 
     `previous` is the `upto` of the Persistent before it, so that a gap shows; numbers up to `upto` that are not listed
@@ -203,7 +203,7 @@ class Persistent(ControlEvent, frozen=True, array_like=True, tag="persistent", g
     lost_by: ranges.AnyClientNames = ()
 
 
-class SubscriberAck(ControlEvent, frozen=True, array_like=True, tag="received", gc=False):
+class SubscriberAck(ControlEvent, frozen=True, kw_only=True, array_like=True, tag="received", gc=False):
     """S → B: the application has these sequence numbers of `repository`, and all that is not mine between them."""
 
     incarnation: ranges.Life
@@ -211,7 +211,7 @@ class SubscriberAck(ControlEvent, frozen=True, array_like=True, tag="received", 
     spans: ranges.SequenceSpans
 
 
-class SubscriberNak(ControlEvent, frozen=True, array_like=True, tag="missing", gc=False):
+class SubscriberNak(ControlEvent, frozen=True, kw_only=True, array_like=True, tag="missing", gc=False):
     """S → R: I know that these events exist and do not have them: send them.
 
     With `after`, I have missed a Persistent: tell me what there is after this sequence number; with `tuned`, I hear my
@@ -226,7 +226,7 @@ class SubscriberNak(ControlEvent, frozen=True, array_like=True, tag="missing", g
     asks: bool = False
 
 
-class SubscriberEnd(ControlEvent, frozen=True, array_like=True, tag="ended", gc=False):
+class SubscriberEnd(ControlEvent, frozen=True, kw_only=True, array_like=True, tag="ended", gc=False):
     """S → R: this life of mine ends in good order.
 
     Of the streams `given` my application was handed events up to these numbers, and has not acknowledged them all. With
@@ -243,7 +243,7 @@ class SubscriberEnd(ControlEvent, frozen=True, array_like=True, tag="ended", gc=
         check_answerable(end_name("subscriber", self.sender, self.topic))
 
 
-class Sync(ControlEvent, frozen=True, array_like=True, tag="sync", gc=False):
+class Sync(ControlEvent, frozen=True, kw_only=True, array_like=True, tag="sync", gc=False):
     """R → S: everything up to here is acknowledged, durably (R2S-Sync); if you have `ended`, that is durable too."""
 
     attempt: ranges.Attempt
@@ -251,7 +251,7 @@ class Sync(ControlEvent, frozen=True, array_like=True, tag="sync", gc=False):
     ended: bool = False
 
 
-class Rectify(ControlEvent, frozen=True, array_like=True, tag="rectify", gc=False):
+class Rectify(ControlEvent, frozen=True, kw_only=True, array_like=True, tag="rectify", gc=False):
     """R → S: your sync, and all that is yours between `sync` and `upto` and not acknowledged (R2S-Rectify)."""
 
     attempt: ranges.Attempt
@@ -268,7 +268,7 @@ class Rectify(ControlEvent, frozen=True, array_like=True, tag="rectify", gc=Fals
 # ---- between repositories
 
 
-class GossipAck(ControlEvent, frozen=True, array_like=True, tag="stored", gc=False):
+class GossipAck(ControlEvent, frozen=True, kw_only=True, array_like=True, tag="stored", gc=False):
     """R → B: I have stored these events, under these numbers.
 
     `digests` belong to the `stretches`, of which some are `skipped` because nobody whom I serve wants them.
@@ -284,7 +284,7 @@ class GossipAck(ControlEvent, frozen=True, array_like=True, tag="stored", gc=Fal
             raise InvalidInput("stretches without a digest for each")
 
 
-class GossipState(ControlEvent, frozen=True, array_like=True, tag="state", gc=False):
+class GossipState(ControlEvent, frozen=True, kw_only=True, array_like=True, tag="state", gc=False):
     """R → B, regularly: what I have, so that a repository that has more or less notices.
 
     It is about all streams if it is `whole`, else about those that changed. `facts` is a digest of all registrations.
@@ -309,7 +309,7 @@ class GossipState(ControlEvent, frozen=True, array_like=True, tag="state", gc=Fa
     recalls: bool = False  # what I have forgotten can be read from a lake, by its publisher's numbers
 
 
-class GossipSync(ControlEvent, frozen=True, array_like=True, tag="syncs", gc=False):
+class GossipSync(ControlEvent, frozen=True, kw_only=True, array_like=True, tag="syncs", gc=False):
     """R → B or R → R: what subscribers have acknowledged of each stream, as it is written down here.
 
     It is what is new, or the `whole`. With `asking`, tell me the whole of what you have written down.
@@ -324,7 +324,7 @@ class GossipSync(ControlEvent, frozen=True, array_like=True, tag="syncs", gc=Fal
     registrations: Annotated[dict[ranges.ClientName, ranges.Life], Meta(max_length=ranges.MOST_ITEMS)] = {}
 
 
-class GossipSteering(ControlEvent, frozen=True, array_like=True, tag="steering", gc=False):
+class GossipSteering(ControlEvent, frozen=True, kw_only=True, array_like=True, tag="steering", gc=False):
     """R → B: from now on I steer this client, in its incarnation; whoever steered it before is silent towards it."""
 
     role: Role
@@ -339,14 +339,14 @@ class GossipOffer(ControlEvent, frozen=True, array_like=True, tag="offer", gc=Fa
     names: ranges.SubscriberNames
 
 
-class GossipFacts(ControlEvent, frozen=True, array_like=True, tag="facts", gc=False):
+class GossipFacts(ControlEvent, frozen=True, kw_only=True, array_like=True, tag="facts", gc=False):
     """R → B or R → R: registrations: key, version, who wrote it, and the value; the newest version counts."""
 
     facts: Annotated[tuple[SharedFact, ...], Meta(max_length=ranges.MOST_ITEMS)]
     principal: ranges.Principal = ""  # not used any more: members' facts name their principals
 
 
-class FactsRequest(ControlEvent, frozen=True, array_like=True, tag="facts?", gc=False):
+class FactsRequest(ControlEvent, frozen=True, kw_only=True, array_like=True, tag="facts?", gc=False):
     """R → R: my registrations, by key and version, or all of them as a digest: tell me what is newer."""
 
     versions: Annotated[dict[FactKey, tuple[ranges.Version, ranges.Principal]], Meta(max_length=ranges.MOST_ITEMS)]
@@ -359,7 +359,7 @@ class GossipRequest(ControlEvent, frozen=True, array_like=True, tag="want", gc=F
     wanted: StreamsHeld
 
 
-class GossipVoid(ControlEvent, frozen=True, array_like=True, tag="void", gc=False):
+class GossipVoid(ControlEvent, frozen=True, kw_only=True, array_like=True, tag="void", gc=False):
     """R → B: nobody has these events, and their publisher is gone.
 
     Or they were damaged and are `lost`, which an operator has accepted.
@@ -373,7 +373,7 @@ class GossipLeave(ControlEvent, frozen=True, array_like=True, tag="leave", gc=Fa
     """R → B: I am no member of the bundle any more."""
 
 
-class EgressRelease(ControlEvent, frozen=True, array_like=True, tag="passage", gc=False):
+class EgressRelease(ControlEvent, frozen=True, kw_only=True, array_like=True, tag="passage", gc=False):
     """R → B: the events in the frames that follow were issued in the unit that I serve and are durable here.
 
     They may leave the unit. `upto` is the last of my sequence numbers among them, and `previous` that of the release
@@ -406,7 +406,7 @@ class TopicTask(enum.StrEnum):
     LEAVE = "leave"  # end the subscription of a name, whoever holds it; for whoever may use that
 
 
-class Registration(ControlEvent, frozen=True, array_like=True, tag="registration", gc=False):
+class Registration(ControlEvent, frozen=True, kw_only=True, array_like=True, tag="registration", gc=False):
     """Owner → R: do this task. `sender` is the name under which the owner is connected, so that it can be answered."""
 
     token: ranges.Token
@@ -431,7 +431,7 @@ class Registration(ControlEvent, frozen=True, array_like=True, tag="registration
         check_answerable(self.sender)
 
 
-class RegistrationReceipt(ControlEvent, frozen=True, array_like=True, tag="registered", gc=False):
+class RegistrationReceipt(ControlEvent, frozen=True, kw_only=True, array_like=True, tag="registered", gc=False):
     """R → owner: the task is done, durably; with a code, nothing has changed.
 
     `report` is what was asked for, as JSON. A reason without a code is what the owner should know nevertheless.

@@ -6,7 +6,6 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from stentor.model.access import SharedFact
 from stentor.model.attribute import MOST_ATTRIBUTES, Schema
 from stentor.model.errors import Refusal
 from stentor.model.ranges import (
@@ -47,6 +46,7 @@ from stentor.model.ranges import (
     WaveName,
     Word,
 )
+from stentor.model.trust.access import SharedFact
 
 Stamp = tuple[Version, Path]  # a version, and who made it
 NEVER: Stamp = (0, "")
@@ -100,7 +100,7 @@ class Challenge(Message, frozen=True, array_like=True, tag="challenge", gc=False
     nonce: Secret
 
 
-class Hello(Message, frozen=True, array_like=True, tag="hello", gc=False):
+class Hello(Message, frozen=True, kw_only=True, array_like=True, tag="hello", gc=False):
     """The first message of a dialler: who it is, and how many bytes of events it takes before it grants more."""
 
     name: Text
@@ -118,7 +118,7 @@ class Hello(Message, frozen=True, array_like=True, tag="hello", gc=False):
     is_placed: bool = False  # was told to come to this very broker: point it nowhere else
 
 
-class Welcome(Message, frozen=True, array_like=True, tag="welcome", gc=False):
+class Welcome(Message, frozen=True, kw_only=True, array_like=True, tag="welcome", gc=False):
     """The answer to a Hello: who the dialler is to this broker, and the broker's limits."""
 
     node: Path
@@ -233,7 +233,7 @@ class ViewReport(Message, frozen=True, array_like=True, tag="view", gc=False):
     view: msgspec.Raw
 
 
-class ExplanationRequest(Message, frozen=True, array_like=True, tag="explanation?", gc=False):
+class ExplanationRequest(Message, frozen=True, kw_only=True, array_like=True, tag="explanation?", gc=False):
     """A client asks what the broker would do with an event.
 
     Without masks the event is from one of the broker's own clients; with masks it came in a parcel from a broker whose
@@ -269,7 +269,7 @@ class SettlementReport(Message, frozen=True, array_like=True, tag="settled", gc=
     silent: Paths = ()
 
 
-class AdminRequest(Message, frozen=True, array_like=True, tag="order", gc=False):
+class AdminRequest(Message, frozen=True, kw_only=True, array_like=True, tag="order", gc=False):
     """An operator wants a broker to change: see `AdminTask`."""
 
     token: Token
@@ -297,7 +297,7 @@ class Gateway(msgspec.Struct, frozen=True, array_like=True, gc=False, order=True
     cost: GatewayCost
 
 
-class Presence(Message, frozen=True, array_like=True, tag="presence", gc=False):
+class Presence(Message, frozen=True, kw_only=True, array_like=True, tag="presence", gc=False):
     """A member of a scope and its gateways; the member's speaker tells all brokers of the scope and no other."""
 
     unit: Path
@@ -314,7 +314,7 @@ class Presence(Message, frozen=True, array_like=True, tag="presence", gc=False):
         return self.version, self.speaker
 
 
-class ProfileChange(Message, frozen=True, array_like=True, tag="profile", gc=False):
+class ProfileChange(Message, frozen=True, kw_only=True, array_like=True, tag="profile", gc=False):
     """What a unit wants, as changes from one stamp to the next; changes from NEVER are all that it wants."""
 
     unit: Path
@@ -326,7 +326,7 @@ class ProfileChange(Message, frozen=True, array_like=True, tag="profile", gc=Fal
     more: bool = False  # too much for a frame: goes on in the next one
 
 
-class MarkReceipt(Message, frozen=True, array_like=True, tag="marked", gc=False):
+class MarkReceipt(Message, frozen=True, kw_only=True, array_like=True, tag="marked", gc=False):
     """A broker tells the broker that set a mark that it knows it, and so all that was subscribed there before."""
 
     mark: TopicName
@@ -360,7 +360,7 @@ class Digest(Message, frozen=True, array_like=True, tag="digest", gc=False):
 # ---- who may do what
 
 
-class AccessFacts(Message, frozen=True, array_like=True, tag="access", gc=False):
+class AccessFacts(Message, frozen=True, kw_only=True, array_like=True, tag="access", gc=False):
     """A repository tells its broker, and brokers tell each other, who may do what on a reliable topic.
 
     A sender that gives a token gets an AccessReceipt when all brokers that can be reached from the receiver have
@@ -417,7 +417,7 @@ class FlowRefusal(Message, frozen=True, array_like=True, tag="flow refused", gc=
     reason: Reason
 
 
-class AccessRequest(Message, frozen=True, array_like=True, tag="access?", gc=False):
+class AccessRequest(Message, frozen=True, kw_only=True, array_like=True, tag="access?", gc=False):
     """A client asks what a principal may do on a topic or, without a topic, which rules are in force.
 
     Nodes and operators may ask about everybody, others about themselves: the principal "".

@@ -26,27 +26,28 @@ from stentor.machine import (
     StopRequested,
     TimerFired,
 )
-from stentor.model.access import TopicTerms
 from stentor.model.communication import REPOSITORIES, bundle_of, inbox_of, repository_name, within_of
 from stentor.model.control import ControlEvent, GossipFacts, Registration, RegistrationReceipt, TopicTask
 from stentor.model.errors import Refusal, Refused
 from stentor.model.ids import publisher_id
 from stentor.model.mail import MAIL
 from stentor.model.messages import AccessFacts, AccessReceipt
-from stentor.model.request_topic import requests_pattern
-from stentor.model.status import TopicHealth
-from stentor.model.trace import TRACE, kept_of
+from stentor.model.reports.status import TopicHealth
+from stentor.model.reports.trace import TRACE, kept_of
+from stentor.model.trust.access import TopicTerms
+from stentor.model.trust.request_topic import requests_pattern
 from stentor.nodes.broker.admin import LEFT
 from stentor.nodes.client import Settings
 from stentor.nodes.client_api import AnswerQuery, CompleteFlush, Connect, Refuse
 from stentor.nodes.conclusion import Conclude, Concluded
 from stentor.nodes.containment import FATAL, Offenders, senders_of
 from stentor.nodes.letter_transport import LetterTransport
-from stentor.nodes.managed_topic import ManagedTopic, ToldTraces
-from stentor.nodes.repository_report import RepositoryReporter
-from stentor.nodes.sleeping_topics import SleepingTopics, wake_later
-from stentor.nodes.topic_room import NO_FILES, TopicRoom, owner_in, version_in
-from stentor.nodes.unserved_topics import UnservedTopics
+from stentor.nodes.topics.managed_topic import ManagedTopic, ToldTraces
+from stentor.nodes.topics.repository_report import RepositoryReporter
+from stentor.nodes.topics.sleeping_topics import SleepingTopics, wake_later
+from stentor.nodes.topics.topic_room import NO_FILES, TopicRoom, owner_in, version_in
+from stentor.nodes.topics.unserved_topics import UnservedTopics
+from stentor.policies.access import AccessRule
 from stentor.protocols.delivery.authentication import introduced, is_forged
 from stentor.protocols.delivery.repository.repository import TopicRepository, TopicTick
 from stentor.protocols.delivery.settings import RepositorySettings
@@ -74,7 +75,9 @@ _TRACES_KEPT_WITHIN = 10 * SECOND  # traces that were told so long ago are kept 
 class RepositoryNode:
     """One repository; `topics` are those whose ledgers it has."""
 
-    def __init__(self, link: Settings, settings: RepositorySettings, topics: Iterable[str] = ()) -> None:
+    def __init__(
+        self, link: Settings, settings: RepositorySettings, topics: Iterable[str] = (), rules: Iterable[AccessRule] = ()
+    ) -> None:
         assert link.name == repository_name(settings.name)
         self._settings = settings
         self._post = LetterTransport(link)
@@ -87,7 +90,7 @@ class RepositoryNode:
         self._is_concluded = False  # we have said so
         self._managed: dict[str, ManagedTopic] = {}
         self._sleeping = SleepingTopics(settings)  # Invariant: no topic is both here and in `_managed`.
-        self._room = TopicRoom(settings, self._managed, self._sleeping)
+        self._room = TopicRoom(settings, self._managed, self._sleeping, tuple(rules))
         self._unserved = UnservedTopics(sorted(topics, key=lambda topic: topic != self._kept), self._room)
         self._reporter = RepositoryReporter(settings, self._managed, self._sleeping, self._unserved)
         self._deleted: dict[str, int] = {}  # versions of topics that are not joined again because of a late invitation
@@ -312,7 +315,7 @@ class RepositoryNode:
     def _share(self, share: ShareAccess) -> None:
         self._notice += 1
         self._notices[self._notice] = share.topic, share.token
-        self._post.ask(self._step.now, AccessFacts(share.topic, share.facts, self._notice))
+        self._post.ask(self._step.now, AccessFacts(topic=share.topic, facts=share.facts, token=self._notice))
 
     def _shared(self, told: AnswerQuery) -> None:
         assert isinstance(told.answer, AccessReceipt), "nothing else is asked of the broker"
@@ -483,7 +486,8 @@ class RepositoryNode:
 
     def _reply(self, event: Registration, refused: Refused | None = None, report: bytes = b"") -> None:
         code, reason = (refused.code, refused.reason) if refused is not None else (None, "")
-        receipt = RegistrationReceipt(event.topic, self._settings.name, event.token, code, reason, report)
+        me, token = self._settings.name, event.token
+        receipt = RegistrationReceipt(event.topic, me, token=token, code=code, reason=reason, report=report)
         self._take(*self._post.send(self._step.now, [SendLetter(inbox_of(event.sender), (receipt,))]))
 
     def health(self) -> dict[str, TopicHealth]:

@@ -108,7 +108,17 @@ class PlannedNetwork:
         found = ConnectivityGraph(context)
         for level, members in enumerate(names):
             for number, unit in enumerate(members):
-                found.take(Presence(unit, 1, unit, number, "", tuple(gateways[unit]), self._inside(level)))
+                found.take(
+                    Presence(
+                        unit=unit,
+                        version=1,
+                        speaker=unit,
+                        number=number,
+                        address="",
+                        gateways=tuple(gateways[unit]),
+                        members=self._inside(level),
+                    )
+                )
         return found
 
     def _inside(self, level: int) -> int:

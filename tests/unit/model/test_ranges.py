@@ -8,7 +8,6 @@ import msgspec
 import pytest
 from msgspec import inspect
 
-from stentor.model.access import Grant, Membership, TopicTerms
 from stentor.model.control import (
     AnyControlEvent,
     GossipAck,
@@ -35,7 +34,8 @@ from stentor.model.messages import (
     Topic,
 )
 from stentor.model.ranges import BITS, LAST_NUMBER, LAST_SEQUENCE
-from stentor.model.reading import AnyReadingEvent, PageRequest
+from stentor.model.stored.reading import AnyReadingEvent, PageRequest
+from stentor.model.trust.access import Grant, Membership, TopicTerms
 from stentor.protocols.delivery.repository.registry import PublisherRecord, SubscriptionRecord
 from stentor.wire import frame, letter
 
@@ -109,8 +109,8 @@ def test_a_field_without_a_range_is_found() -> None:
         Digest({}, -1),
         BundleRequest("a/#/b"),
         BundleRequest("a\0"),
-        ExplanationRequest(1, "t", {"n": float("inf")}),
-        ExplanationRequest(1, "t", {"n": 2**63}),
+        ExplanationRequest(token=1, topic="t", attributes={"n": float("inf")}),
+        ExplanationRequest(token=1, topic="t", attributes={"n": 2**63}),
     ],
 )
 def test_a_message_out_of_range_is_refused(message: Message) -> None:
@@ -125,32 +125,34 @@ def test_ids_have_all_64_bits() -> None:
 
 
 def facts(key: str, value: bytes) -> GossipFacts:
-    return GossipFacts("t", "r1", ((key, 1, "r1", value),))
+    return GossipFacts("t", "r1", facts=((key, 1, "r1", value),))
 
 
 @pytest.mark.parametrize(
     "event",
     [
-        Probe("a/#/b", "me", "publisher", 1),
-        Probe("a\0", "me", "publisher", 1),
-        Probe("/".join(["a"] * 65), "me", "publisher", 1),
-        Probe("/".join(["a"] * 61), "me", "publisher", 1),
-        Probe("", "me", "publisher", 1),
-        Probe("t", "x" * 1100, "publisher", 1),
-        Probe("t", "", "publisher", 1),
-        Probe("t", "\u202e", "publisher", 1),
-        Probe("t", "é" * 200, "publisher", 1),
-        Registration("", "x" * 1100, 1, TopicTask.STATUS),
-        Registration("", "é" * 200, 1, TopicTask.STATUS),
-        Registration("t", "me", 1, TopicTask.CREATE, repositories=("a/b",)),
-        Recovery("t", "me", "subscriber", 1, "me", 1, since="epoch ²"),
-        Recovery("t", "me", "subscriber", 1, "me", 1, since="time 9223372036854775808"),
-        Recovery("t", "me", "subscriber", 1, "me", 2**48),
-        PublisherOrder("t", "me", 1, 1, LAST_NUMBER + 1),
-        PublisherOrder("t", "me", 1, 1, 1, singles=((5, 4),)),
-        SubscriberAck("t", "me", 1, "r1", ((1, LAST_SEQUENCE + 1),)),
+        Probe("a/#/b", "me", role="publisher", attempt=1),
+        Probe("a\0", "me", role="publisher", attempt=1),
+        Probe("/".join(["a"] * 65), "me", role="publisher", attempt=1),
+        Probe("/".join(["a"] * 61), "me", role="publisher", attempt=1),
+        Probe("", "me", role="publisher", attempt=1),
+        Probe("t", "x" * 1100, role="publisher", attempt=1),
+        Probe("t", "", role="publisher", attempt=1),
+        Probe("t", "\u202e", role="publisher", attempt=1),
+        Probe("t", "é" * 200, role="publisher", attempt=1),
+        Registration("", "x" * 1100, token=1, task=TopicTask.STATUS),
+        Registration("", "é" * 200, token=1, task=TopicTask.STATUS),
+        Registration("t", "me", token=1, task=TopicTask.CREATE, repositories=("a/b",)),
+        Recovery("t", "me", role="subscriber", attempt=1, principal="me", incarnation=1, since="epoch ²"),
+        Recovery(
+            "t", "me", role="subscriber", attempt=1, principal="me", incarnation=1, since="time 9223372036854775808"
+        ),
+        Recovery("t", "me", role="subscriber", attempt=1, principal="me", incarnation=2**48),
+        PublisherOrder("t", "me", incarnation=1, first=1, last=LAST_NUMBER + 1),
+        PublisherOrder("t", "me", incarnation=1, first=1, last=1, singles=((5, 4),)),
+        SubscriberAck("t", "me", incarnation=1, repository="r1", spans=((1, LAST_SEQUENCE + 1),)),
         PageRequest("t", "me", 1, "me", "me", (StreamRanges(1, 1, 0, ((3, 2),)),)),
-        GossipAck("t", "r1", (SequenceRun(1, 1, 1, 1, 1),), ()),
+        GossipAck("t", "r1", stretches=(SequenceRun(1, 1, 1, 1, 1),), digests=()),
         facts("topic", b"junk"),
         facts("member/a b", b""),
         facts("member/r1", b"\xc1"),
@@ -166,9 +168,9 @@ def test_a_letter_out_of_range_is_refused(event: Any) -> None:
 @pytest.mark.parametrize(
     "event",
     [
-        Probe("/".join(["a"] * 60), "x" * 100, "publisher", 1),
-        Registration("", "x" * 255, 1, TopicTask.STATUS),
-        PublisherOrder("t", "me", 2**48 - 1, 1, LAST_NUMBER, singles=((1, 1), (3, LAST_NUMBER))),
+        Probe("/".join(["a"] * 60), "x" * 100, role="publisher", attempt=1),
+        Registration("", "x" * 255, token=1, task=TopicTask.STATUS),
+        PublisherOrder("t", "me", incarnation=2**48 - 1, first=1, last=LAST_NUMBER, singles=((1, 1), (3, LAST_NUMBER))),
         facts("topic", msgspec.msgpack.encode(TopicTerms("me"))),
         facts("topic", b""),
         facts("unheard of", b"\xc1"),

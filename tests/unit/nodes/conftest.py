@@ -79,7 +79,7 @@ class Peer:
 
     def greet(self, name: str, incarnation: int = 1, window: int = 1 << 20) -> list[Any]:
         self.name = name
-        return self.say(PREAMBLE, Hello(name, Incarnation(incarnation), window))
+        return self.say(PREAMBLE, Hello(name=name, incarnation=Incarnation(incarnation), window=window))
 
     def hear(self) -> list[Any]:
         """Messages, and event frames as bytes, that have come since the last time."""

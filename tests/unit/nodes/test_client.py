@@ -82,7 +82,7 @@ from stentor.wire import block, frame
 from stentor.wire.block import Block, Origin
 from stentor.wire.frame import CONTROL, LARGEST_GREETING, PREAMBLE
 
-WELCOME = Welcome("b1", 1, "alice", 1 << 20, 1 << 20, 5.0)
+WELCOME = Welcome(node="b1", boot=1, principal="alice", window=1 << 20, largest_body=1 << 20, heartbeat=5.0)
 ONE, TWO = SubscriptionId(1), SubscriptionId(2)
 NUMBERED = Schema(("n",), (Kind.INTEGER,))
 
@@ -162,7 +162,12 @@ def test_it_dials_when_it_starts_and_says_hello_when_the_link_is_there() -> None
     desk = Desk(window=70_000, heartbeat=7.0, agent="test")
     assert desk.tell(Started()) == [Dial(LinkId(1), "host:7420")]
     effects = desk.tell(LinkOpened(LinkId(1), dialled=True))
-    assert said(effects) == [PREAMBLE, Hello("me", Incarnation(3), 70_000, "client", 7.0, "test", 1)]
+    assert said(effects) == [
+        PREAMBLE,
+        Hello(
+            name="me", incarnation=Incarnation(3), window=70_000, role="client", heartbeat=7.0, agent="test", attempt=1
+        ),
+    ]
     assert StartTimer(WelcomeTimeout(), 5 * SECOND) in effects
 
 
@@ -280,7 +285,14 @@ def test_nothing_is_heard_before_the_welcome(word: Message) -> None:
 
 @pytest.mark.parametrize(
     "word",
-    [WELCOME, Hello("n", Incarnation(1), 1), Subscription(ONE, "t"), Unsubscription(ONE), Ping(1), StatusRequest(1)],
+    [
+        WELCOME,
+        Hello(name="n", incarnation=Incarnation(1), window=1),
+        Subscription(ONE, "t"),
+        Unsubscription(ONE),
+        Ping(1),
+        StatusRequest(1),
+    ],
 )
 def test_a_clients_own_words_have_no_place_in_a_brokers_mouth(word: Message) -> None:
     effects = Desk().connected().hear(word)
@@ -299,11 +311,11 @@ def test_before_the_welcome_frames_are_small() -> None:
 @pytest.mark.parametrize(
     "welcome",
     [
-        Welcome("b", 1, "p", 1 << 20, 1 << 20, float("nan")),
-        Welcome("b", 1, "p", 1 << 20, 1 << 20, float("inf")),
-        Welcome("b", 1, "p", 1 << 20, 1 << 20, -1.0),
-        Welcome("b", 1, "p", 1 << 20, 1 << 20, 0.0),
-        Welcome("b", 1, "p", 1 << 20, -5, 5.0),
+        Welcome(node="b", boot=1, principal="p", window=1 << 20, largest_body=1 << 20, heartbeat=float("nan")),
+        Welcome(node="b", boot=1, principal="p", window=1 << 20, largest_body=1 << 20, heartbeat=float("inf")),
+        Welcome(node="b", boot=1, principal="p", window=1 << 20, largest_body=1 << 20, heartbeat=-1.0),
+        Welcome(node="b", boot=1, principal="p", window=1 << 20, largest_body=1 << 20, heartbeat=0.0),
+        Welcome(node="b", boot=1, principal="p", window=1 << 20, largest_body=-5, heartbeat=5.0),
     ],
 )
 def test_a_welcome_that_cannot_be_is_refused(welcome: Welcome) -> None:
@@ -325,7 +337,13 @@ def test_a_quiet_client_beats() -> None:
         effects = desk.tell(TimerFired(ClientTick()))
         assert StartTimer(ClientTick(), desk.now + 5 * SECOND // 2) in effects
         beats += said(effects)
-    written = len(PREAMBLE) + len(frame.encode(Hello("me", Incarnation(3), 4 << 20, "client", 5.0, "", 1)))
+    written = len(PREAMBLE) + len(
+        frame.encode(
+            Hello(
+                name="me", incarnation=Incarnation(3), window=4 << 20, role="client", heartbeat=5.0, agent="", attempt=1
+            )
+        )
+    )
     assert beats[0] == Heartbeat(written)
     assert 3 <= len(beats) <= 4
 
@@ -349,7 +367,9 @@ def test_a_client_that_slept_itself_blames_nobody() -> None:
 def test_a_broker_that_asks_for_slower_heartbeats_gets_them() -> None:
     desk = Desk()
     desk.open()
-    effects = desk.hear(PREAMBLE, Welcome("b", 1, "p", 1 << 20, 1 << 20, 60.0))
+    effects = desk.hear(
+        PREAMBLE, Welcome(node="b", boot=1, principal="p", window=1 << 20, largest_body=1 << 20, heartbeat=60.0)
+    )
     assert StartTimer(ClientTick(), 30 * SECOND) in effects
 
 
@@ -405,7 +425,9 @@ def test_wrong_input_raises_and_changes_nothing() -> None:
 
 
 def test_a_full_buffer_makes_publishers_wait_and_tells_them_when_there_is_room() -> None:
-    desk = Desk(buffer=100_000).connected(Welcome("b", 1, "p", 50_000, 1 << 20, 5.0))
+    desk = Desk(buffer=100_000).connected(
+        Welcome(node="b", boot=1, principal="p", window=50_000, largest_body=1 << 20, heartbeat=5.0)
+    )
     assert desk.client.room
     desk.tell(PublishManyCalled("t", {}, [bytes(10_000)] * 20, 0))
     assert not desk.client.room
@@ -419,7 +441,7 @@ def test_a_full_buffer_makes_publishers_wait_and_tells_them_when_there_is_room()
 
 
 def test_only_the_brokers_credit_lets_events_go() -> None:
-    desk = Desk().connected(Welcome("b", 1, "p", 1000, 1 << 20, 5.0))
+    desk = Desk().connected(Welcome(node="b", boot=1, principal="p", window=1000, largest_body=1 << 20, heartbeat=5.0))
     first = said(desk.tell(PublishCalled("t", {}, bytes(2000), 0), TurnEnded()))
     assert len(first) == 2
     assert said(desk.tell(PublishCalled("t", {}, b"later", 0), TurnEnded())) == []
@@ -443,7 +465,7 @@ def test_a_flush_settles_when_its_echo_comes() -> None:
 
 
 def test_a_flush_waits_until_everything_before_it_has_left() -> None:
-    desk = Desk().connected(Welcome("b", 1, "p", 100, 1 << 20, 5.0))
+    desk = Desk().connected(Welcome(node="b", boot=1, principal="p", window=100, largest_body=1 << 20, heartbeat=5.0))
     desk.tell(PublishManyCalled("t", {}, [bytes(60_000)] * 3, 0))
     assert Ping(7) not in said(desk.tell(FlushRequested(7)))
     assert Ping(7) not in said(desk.hear(Credit(60_200)))
@@ -467,7 +489,7 @@ def test_a_flush_while_offline_waits_for_the_link() -> None:
 
 def test_a_flush_never_claims_what_was_lost_with_a_link() -> None:
     """Part of what was offered left on a link that broke, the rest waited for credit: nobody knows about the first."""
-    desk = Desk().connected(Welcome("b", 1, "p", 100, 1 << 20, 5.0))
+    desk = Desk().connected(Welcome(node="b", boot=1, principal="p", window=100, largest_body=1 << 20, heartbeat=5.0))
     desk.tell(PublishManyCalled("t", {}, [bytes(60_000)] * 3, 0))
     effects = desk.tell(FlushRequested(7))
     effects += desk.tell(LinkLost(desk.link, "cable cut"))
@@ -644,8 +666,10 @@ def test_it_leaves_in_good_order() -> None:
     assert (topic, farewell) == (Topic(topic_id("t"), "t"), Farewell())
     assert effects[-1] == Close(desk.link, "the client left")
     assert [each for each in effects if isinstance(each, StopTimer)] == [
-        StopTimer(ClientTick()), StopTimer(RedialBroker()), StopTimer(WelcomeTimeout()),
-    ]  # fmt: skip
+        StopTimer(ClientTick()),
+        StopTimer(RedialBroker()),
+        StopTimer(WelcomeTimeout()),
+    ]
     assert desk.tell(LinkLost(desk.link, "later"), Received(desk.link, b"x")) == []
 
 

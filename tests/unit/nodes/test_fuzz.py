@@ -89,7 +89,7 @@ def client_words(random: Random) -> list[Message]:
         Ping(random.randrange(9)),
         StatusRequest(1),
         Heartbeat(random.randrange(500)),
-        Hello(HOSTILE, Incarnation(1), 1 << 20),
+        Hello(name=HOSTILE, incarnation=Incarnation(1), window=1 << 20),
         Farewell("x"),
     ]
 
@@ -109,7 +109,7 @@ def broker_words(random: Random) -> list[Message]:
         Heartbeat(random.randrange(500)),
         Rejection(Refusal.BUSY, "busy"),
         Farewell("bye"),
-        Welcome("n", 1, "p", 1 << 20, 1 << 20, 5.0),
+        Welcome(node="n", boot=1, principal="p", window=1 << 20, largest_body=1 << 20, heartbeat=5.0),
     ]
 
 
@@ -204,7 +204,7 @@ def test_a_hostile_client_disturbs_nobody(new_stage: "type[Stage]", seed: int) -
     picky.subscribe(1, "+/#", "n < 3 AND NOT (who LIKE '%b')")
     for attempt in range(6):
         hostile = stage.peer()
-        hello = frame.encode(Hello(HOSTILE, Incarnation(1), 1 << 20))
+        hello = frame.encode(Hello(name=HOSTILE, incarnation=Incarnation(1), window=1 << 20))
         definitions = b"".join(frame.encode(Topic(topic_id(topic), topic)) for topic in TOPICS)
         schema = frame.encode(SchemaDefinition(ALL_KINDS))
         if random.random() < 0.85:
@@ -236,7 +236,7 @@ def test_any_bytes_at_all_disturb_nobody(new_stage: "type[Stage]", garbage: list
     if after:
         peer.say(PREAMBLE)
     if after == "hello":
-        peer.say(Hello(HOSTILE, Incarnation(1), 1 << 20))
+        peer.say(Hello(name=HOSTILE, incarnation=Incarnation(1), window=1 << 20))
     for each in garbage:
         stage.tell_broker(Received(peer.link, each))
     pair.exchange()
@@ -263,7 +263,9 @@ def test_a_hostile_broker_gets_nothing_but_effects_out_of_a_client(seed: int, af
         if after != "nothing":
             greeting += PREAMBLE
         if after == "welcome":
-            greeting += frame.encode(Welcome("n", 1, "p", 1 << 20, 1 << 20, 5.0))
+            greeting += frame.encode(
+                Welcome(node="n", boot=1, principal="p", window=1 << 20, largest_body=1 << 20, heartbeat=5.0)
+            )
             greeting += frame.encode(Topic(topic_id("t"), "t")) + frame.encode(SchemaDefinition(ALL_KINDS))
         data = greeting + stream(random, broker_words(random), 10_000 * link + 1)
         for chunk in chunks(random, data):
@@ -277,12 +279,18 @@ def test_a_hostile_broker_gets_nothing_but_effects_out_of_a_client(seed: int, af
 @settings(deadline=None, max_examples=100)
 @given(st.binary(max_size=300), st.booleans())
 @example(frame.encode(SchemaDefinition(Schema(("a",), ()))), True)
-@example(frame.encode(Welcome("n", 1, "p", 1, 1, float("nan"))), False)
+@example(
+    frame.encode(Welcome(node="n", boot=1, principal="p", window=1, largest_body=1, heartbeat=float("nan"))), False
+)
 def test_any_bytes_from_a_broker_are_survived(garbage: bytes, welcome: bool) -> None:
     client = Client(Settings(name="me", addresses=("x",), incarnation=Incarnation(1)))
     client.step(0, Started())
     client.step(0, LinkOpened(LinkId(1), dialled=True))
-    greeting = PREAMBLE + (frame.encode(Welcome("n", 1, "p", 1 << 20, 1 << 20, 5.0)) if welcome else b"")
+    greeting = PREAMBLE + (
+        frame.encode(Welcome(node="n", boot=1, principal="p", window=1 << 20, largest_body=1 << 20, heartbeat=5.0))
+        if welcome
+        else b""
+    )
     client.step(0, Received(LinkId(1), greeting))
     client.step(0, Received(LinkId(1), garbage))
     client.step(0, TurnEnded())

@@ -43,7 +43,7 @@ class Built:
         for unit in sorted(units):
             if graph.context.level(unit) is not None:
                 gateways = tuple(Gateway(other, 1, 1000) for other in sorted(outward[unit]))
-                graph.take(Presence(unit, 1, unit, 0, "", gateways))
+                graph.take(Presence(unit=unit, version=1, speaker=unit, number=0, address="", gateways=gateways))
         return graph
 
     def length(self, one: Digits, other: Digits) -> int:

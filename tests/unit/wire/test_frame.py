@@ -174,7 +174,7 @@ def test_every_message_goes_through(message: Message) -> None:
 
 
 def test_messages_look_the_same_for_ever() -> None:
-    hello = encode(Hello("n", 5, 65536, "client", 5.0, "x"))  # type: ignore[arg-type]
+    hello = encode(Hello(name="n", incarnation=5, window=65536, role="client", heartbeat=5.0, agent="x"))  # type: ignore[arg-type]
     assert hello[12:] == (
         b"\x9e\xa5hello\xa1n\x05\xce\x00\x01\x00\x00\xa6client\xcb\x40\x14\0\0\0\0\0\0\xa1x\0\xa0\xcb\0\0\0\0\0\0\0\0"
         b"\xc4\0\xc4\0\xc2\xc2"

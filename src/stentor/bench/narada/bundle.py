@@ -140,7 +140,18 @@ class LocalBundle:
         client: str = "",
     ) -> None:
         principals = (KEEPER,) * len(repositories)
-        registration = Registration(TOPIC, OWNER, 1, task, "", repositories, 0, role, client, principals=principals)
+        registration = Registration(
+            TOPIC,
+            OWNER,
+            token=1,
+            task=task,
+            principal="",
+            repositories=repositories,
+            copies=0,
+            role=role,
+            name=client,
+            principals=principals,
+        )
         self.tell(name, LetterReceived(publisher_id("", OWNER), [registration], requester=OWNER))
 
     def hear(self, name: str, role: Role, client: str, event: ControlEvent) -> None:
@@ -156,4 +167,9 @@ class LocalBundle:
             for name in self.members:
                 if name not in self.deaf:
                     self.tell(name, EventsReceived([block]))
-                    self.hear(name, "publisher", client, PublisherOrder(TOPIC, client, incarnation, number, number))
+                    self.hear(
+                        name,
+                        "publisher",
+                        client,
+                        PublisherOrder(TOPIC, client, incarnation=incarnation, first=number, last=number),
+                    )

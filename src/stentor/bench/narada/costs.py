@@ -15,7 +15,7 @@ from stentor.bench.narada.topologies import OTHERS, PUBLISHER, SUBSCRIBER
 from stentor.model.communication import Role, end_name
 from stentor.model.control import GossipRequest, GossipState, Recovery, TopicTask
 from stentor.model.ids import publisher_id
-from stentor.model.record import Kind, Record, RecordHeader
+from stentor.model.stored.record import Record, RecordHeader, RecordKind
 from stentor.protocols.delivery.transport import LetterReceived, SendLetter
 from stentor.storage.ledger_store import open_ledger
 from stentor.wire import letter
@@ -83,7 +83,9 @@ def _storage(folder: Path, trial: CostTrial) -> tuple[list[float], list[float]]:
     body = random.randbytes(trial.size)
     stored = []
     for number in range(1, trial.runs + 1):
-        record = Record(RecordHeader(number, 1, 1, 1, number, Kind.EVENTS, number), body, _AUDIENCE, time.time_ns())
+        record = Record(
+            RecordHeader(number, 1, 1, 1, number, RecordKind.EVENTS, number), body, _AUDIENCE, time.time_ns()
+        )
         stored.append(_timed(partial(ledger.commit, [record])))
     numbers = random.sample(range(1, trial.runs + 1), trial.runs)
     found = [_timed(partial(ledger.scan, number, 1)) for number in numbers]
@@ -107,7 +109,9 @@ def _populated(folder: Path, trial: CostTrial) -> LocalBundle:
 
 
 def _recover(bundle: LocalBundle, role: Role, name: str, incarnation: int) -> None:
-    bundle.hear(_NEAR, role, name, Recovery(TOPIC, name, role, incarnation, "", incarnation))
+    bundle.hear(
+        _NEAR, role, name, Recovery(TOPIC, name, role=role, attempt=incarnation, principal="", incarnation=incarnation)
+    )
 
 
 def _answer(bundle: LocalBundle, trial: CostTrial) -> float:
@@ -128,7 +132,7 @@ def _responses(bundle: LocalBundle, role: Role, runs: int) -> list[float]:
     near, sender = bundle.members[_NEAR], publisher_id("", end_name(role, name, TOPIC))
     taken = []
     for number in range(2, runs + 2):
-        recovery = Recovery(TOPIC, name, role, number, "", number)
+        recovery = Recovery(TOPIC, name, role=role, attempt=number, principal="", incarnation=number)
         taken.append(_timed(partial(near.step, bundle.now, LetterReceived(sender, [recovery]))))
     return taken
 

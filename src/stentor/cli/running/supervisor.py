@@ -52,8 +52,7 @@ class Supervisor:
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self.stop)
         try:
-            turns = asyncio.Semaphore(2 * (os.cpu_count() or 1))  # more would only slow each other down
-            nodes = await asyncio.gather(*(self._start_in_turn(each, turns) for each in self._assignments))
+            nodes = await self._start_all()
             ready(nodes)
             for each, node in zip(self._assignments, nodes, strict=True):
                 self._keep(each, node)
@@ -102,6 +101,16 @@ class Supervisor:
         settled = self._up[assignment.name] = _settle(assignment, node)
         self._purged.discard(assignment.name)
         self._watchers[assignment.name] = asyncio.get_running_loop().create_task(self._watch(settled))
+
+    async def _start_all(self) -> list[Readiness]:
+        """Start brokers first: a repository that finds its own one missing goes to another, and stays there."""
+        turns = asyncio.Semaphore(2 * (os.cpu_count() or 1))  # more would only slow each other down
+        started: dict[str, Readiness] = {}
+        for are_brokers in (True, False):
+            some = [each for each in self._assignments if isinstance(each, Assignment) is are_brokers]
+            found = await asyncio.gather(*(self._start_in_turn(each, turns) for each in some))
+            started |= {each.name: node for each, node in zip(some, found, strict=True)}
+        return [started[each.name] for each in self._assignments]
 
     async def _start_in_turn(self, assignment: AnyAssignment, turns: asyncio.Semaphore) -> Readiness:
         async with turns:

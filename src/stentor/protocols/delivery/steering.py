@@ -303,7 +303,10 @@ class Steering:
         self._ask_who_is_there()
 
     def _ask_who_is_there(self) -> None:
-        self._send(bundle_of(self._topic), Probe(self._topic, self._name, self._role, self.attempt, self.node))
+        self._send(
+            bundle_of(self._topic),
+            Probe(self._topic, self._name, role=self._role, attempt=self.attempt, node=self.node),
+        )
 
     def _on_probe_answer(self, answer: ProbeAnswer) -> None:
         if not self.repository:

@@ -102,12 +102,12 @@ class Profiles:
         for some in _batches(ordered) if ordered else [()]:
             profile = self._standing(level, unit)
             change = ProfileChange(
-                unit,
-                profile.stamp,
-                self._after(profile.stamp),
-                tuple(want for want, gained in some if gained),
-                tuple(want for want, gained in some if not gained),
-                predicates,
+                unit=unit,
+                before=profile.stamp,
+                stamp=self._after(profile.stamp),
+                added=tuple(want for want, gained in some if gained),
+                removed=tuple(want for want, gained in some if not gained),
+                predicates=predicates,
             )
             self._apply(level, change)
             self._spread(level, change, "")
@@ -157,7 +157,9 @@ class Profiles:
         if len(parts) == 1:
             return change
         added = tuple(want for part in parts for want in part.added)
-        return ProfileChange(change.unit, NEVER, change.stamp, added, (), change.predicates)
+        return ProfileChange(
+            unit=change.unit, before=NEVER, stamp=change.stamp, added=added, removed=(), predicates=change.predicates
+        )
 
     def forget_neighbour(self, name: str) -> None:
         for key in [key for key in self._parts if key[0] == name]:
@@ -175,7 +177,18 @@ class Profiles:
         parts: list[tuple[ProfileEntry, ...]] = list(_batches(profile.wants)) or [()]
         for place, wants in enumerate(parts):
             more = place < len(parts) - 1
-            self._neighbours.say(name, ProfileChange(unit, NEVER, profile.stamp, wants, (), profile.predicates, more))
+            self._neighbours.say(
+                name,
+                ProfileChange(
+                    unit=unit,
+                    before=NEVER,
+                    stamp=profile.stamp,
+                    added=wants,
+                    removed=(),
+                    predicates=profile.predicates,
+                    more=more,
+                ),
+            )
 
     def _spread(self, level: int, change: ProfileChange, heard_from: str) -> None:
         size = len(change.added) + len(change.removed)

@@ -159,7 +159,7 @@ class Settlement:
             self._set_mark()
             self._look()
         for mark in self._profiles.take_marks():
-            self._pass_on(MarkReceipt(mark, self._context.name, tuple(sorted(self._neighbours))))
+            self._pass_on(MarkReceipt(mark=mark, broker=self._context.name, neighbours=tuple(sorted(self._neighbours))))
 
     def _look(self) -> None:
         """Conclude if everybody knows our mark."""

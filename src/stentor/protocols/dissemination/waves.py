@@ -12,9 +12,9 @@ from collections import Counter, deque
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from stentor.model.access import SharedFact
-from stentor.model.facts import portions
 from stentor.model.messages import AccessFacts, AccessReceipt
+from stentor.model.trust.access import SharedFact
+from stentor.model.trust.facts import portions
 from stentor.protocols.neighbours import MessagePort, Neighbours
 
 # Told with a token and not confirmed, on one link. Who tells more is not held up, nor lied to: that is spread and
@@ -161,7 +161,9 @@ class Waves:
                 question = _Question(neighbour, next(self._tokens))
                 wave.asked.add(question)
                 self._asked[question] = name
-                self._neighbours.say(neighbour, AccessFacts(wave.topic, wave.facts, question.token, name))
+                self._neighbours.say(
+                    neighbour, AccessFacts(topic=wave.topic, facts=wave.facts, token=question.token, wave=name)
+                )
         self._await_disk(number, name)
 
     def _look(self, name: str, wave: _Wave) -> None:

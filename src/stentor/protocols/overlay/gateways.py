@@ -122,7 +122,11 @@ class Gateways:
         level = self.context.level(known.unit)
         assert level is not None, "only what is around us is known"
         version = next_version(known.version, self._boot)
-        self._take(Presence(known.unit, version, self.context.name, known.number, left=True), level, "")
+        self._take(
+            Presence(unit=known.unit, version=version, speaker=self.context.name, number=known.number, left=True),
+            level,
+            "",
+        )
 
     # ---- what neighbours say
 
@@ -201,7 +205,15 @@ class Gateways:
         unit, name = self.context.units[level], self.context.name
         known = self.graph.members[level].get(unit)
         version = next_version(0 if known is None else known.version, self._boot)
-        presence = Presence(unit, version, name, self._numbers[level], self._address, gateways, members)
+        presence = Presence(
+            unit=unit,
+            version=version,
+            speaker=name,
+            number=self._numbers[level],
+            address=self._address,
+            gateways=gateways,
+            members=members,
+        )
         if known is None or not _says_the_same(known, presence):
             self._take(presence, level, heard_from="")
 

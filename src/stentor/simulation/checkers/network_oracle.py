@@ -98,13 +98,13 @@ class NetworkOracle:
         level = speaker.count("/") - unit.count("/")
         depth = unit.count("/") + 2
         return Presence(
-            unit,
-            0,
-            speaker,
-            self.brokers[speaker].numbers[::-1][level],
-            self.brokers[speaker].address,
-            tuple(Gateway(far, len(costs), min(costs)) for far, costs in sorted(gateways.items())),
-            len({_prefix(name, depth) for name in part}),
+            unit=unit,
+            version=0,
+            speaker=speaker,
+            number=self.brokers[speaker].numbers[::-1][level],
+            address=self.brokers[speaker].address,
+            gateways=tuple(Gateway(far, len(costs), min(costs)) for far, costs in sorted(gateways.items())),
+            members=len({_prefix(name, depth) for name in part}),
         )
 
     def _speaker(self, unit: str, part: Iterable[str]) -> str:

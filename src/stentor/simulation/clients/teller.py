@@ -22,7 +22,6 @@ from stentor.machine import (
     Timer,
     TimerFired,
 )
-from stentor.model.access import SharedFact
 from stentor.model.communication import repository_name
 from stentor.model.errors import FrameError, Refusal
 from stentor.model.ids import Incarnation, LinkId
@@ -37,6 +36,7 @@ from stentor.model.messages import (
     Rejection,
     Welcome,
 )
+from stentor.model.trust.access import SharedFact
 from stentor.protocols.connection.connection import Connection
 from stentor.wire.frame import CONTROL, decode, measure
 
@@ -93,7 +93,9 @@ class Teller:
             case Received() if self._connection is not None and happened.link == self._connection.link:
                 self._receive(now, self._connection, happened.data)
             case FactsDue() if self._connection is not None and self._connection.greeted:
-                self._connection.outbox.post(AccessFacts(happened.topic, happened.facts, happened.token))
+                self._connection.outbox.post(
+                    AccessFacts(topic=happened.topic, facts=happened.facts, token=happened.token)
+                )
             case TimerFired(timer=TellerBeat()) if self._connection is not None:
                 self._beat(now, self._connection)
         if self._connection is not None and (ready := self._connection.outbox.release()):
@@ -105,7 +107,13 @@ class Teller:
         limits = self._limits
         connection = self._connection = Connection(link, now, limits.window, limits.queue, limits.heartbeat)
         name = repository_name(self._name)
-        hello = Hello(name, self._incarnation, limits.window, heartbeat=limits.heartbeat, attempt=self._links)
+        hello = Hello(
+            name=name,
+            incarnation=self._incarnation,
+            window=limits.window,
+            heartbeat=limits.heartbeat,
+            attempt=self._links,
+        )
         connection.outbox.post(hello)
         self._effects.append(StartTimer(TellerBeat(), now + SECOND))
 

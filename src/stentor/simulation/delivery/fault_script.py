@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from stentor.machine import MILLISECOND
 from stentor.model.control import PublisherOrder, RegistrationReceipt, TopicTask
-from stentor.model.span import Span
+from stentor.model.stored.span import Span
 from stentor.protocols.delivery.transport import EventsReceived, LetterReceived
 from stentor.simulation.delivery.participants import Participants
 from stentor.simulation.delivery.plan import draw_unit
@@ -360,7 +360,12 @@ class FaultScript:
         publisher = random.choice(publishers)
         block, version = random.choice(publisher.sent)
         order = PublisherOrder(
-            TOPIC, publisher.short, block.incarnation, block.catenation, block.last(), version=version
+            TOPIC,
+            publisher.short,
+            incarnation=block.incarnation,
+            first=block.catenation,
+            last=block.last(),
+            version=version,
         )
 
         def come() -> None:

@@ -8,7 +8,7 @@ import msgspec
 from stentor.machine import MILLISECOND, Effect, Input
 from stentor.model.control import Registration, RegistrationReceipt, TopicTask
 from stentor.model.errors import Refusal
-from stentor.model.request_topic import request_topic
+from stentor.model.trust.request_topic import request_topic
 from stentor.protocols.delivery.authentication import BundleMembers
 from stentor.protocols.delivery.transport import LetterReceived, LinkDown, LinkUp, SendLetter
 from stentor.simulation.delivery.process import TOPIC, DeliveryWorld, SimProcess
@@ -59,7 +59,7 @@ class SimOwner(SimProcess):
         **details: object,
     ) -> None:
         self._token += 1
-        registration = Registration(TOPIC, self.name, self._token, task, self.principal, **details)  # type: ignore[arg-type]
+        registration = Registration(TOPIC, self.name, token=self._token, task=task, principal=self.principal, **details)  # type: ignore[arg-type]
         self.wishes.append(OwnerRequest(registration, ask, then))
 
     def _ask(self) -> None:

@@ -42,8 +42,8 @@ from stentor.model.control import (
 )
 from stentor.model.errors import Refusal
 from stentor.model.ids import CatenationNumber, Incarnation, PublisherId, topic_id
-from stentor.model.reading import Page, PageRequest, ReaderAck, Stock, StockRequest
-from stentor.model.request_topic import request_topic
+from stentor.model.stored.reading import Page, PageRequest, ReaderAck, Stock, StockRequest
+from stentor.model.trust.request_topic import request_topic
 from stentor.protocols.delivery.transport import SendLetter
 from stentor.simulation.delivery.letter_network import Addressee
 from stentor.simulation.delivery.process import TOPIC, DeliveryWorld, SimProcess
@@ -115,23 +115,23 @@ class Stranger(SimProcess):
     # ---- to ends
 
     def _on_probe(self, name: str, probe: Probe) -> list[Answer]:
-        answer = ProbeAnswer(TOPIC, name, probe.attempt, True, (name,), _ABOVE_ALL)
+        answer = ProbeAnswer(TOPIC, name, attempt=probe.attempt, ready=True, members=(name,), level=_ABOVE_ALL)
         return [(_inbox(probe.role, probe.sender), answer, ())]
 
     def _on_recovery(self, name: str, recovery: Recovery) -> list[Answer]:
         """Steer it; and now and then turn it away."""
         to, attempt = _inbox(recovery.role, recovery.sender), recovery.attempt
         if self._random.random() < 0.2:
-            last = Denial(TOPIC, name, attempt, Refusal.NOT_AUTHORISED, "go away")
+            last = Denial(TOPIC, name, attempt=attempt, code=Refusal.NOT_AUTHORISED, reason="go away")
             return [(to, self._random.choice((last, Migrate(TOPIC, name))), ())]
         response = RecoveryResponse(
             TOPIC,
             name,
-            attempt,
-            1,
-            (name,),
-            recovery.incarnation,
-            recovery.last,
+            attempt=attempt,
+            copies=1,
+            members=(name,),
+            incarnation=recovery.incarnation,
+            last=recovery.last,
             sync=self._random.choice((0, 3)),
             epoch=1,
         )
@@ -144,15 +144,24 @@ class Stranger(SimProcess):
             return []
         publisher, incarnation = self._random.choice(publishers)
         number = self._random.choice((1, 2, _FAR))
-        told = Persistent(TOPIC, name, attempt, 0, 1, (SequenceRun(1, 1, publisher, incarnation, number),))
+        told = Persistent(
+            TOPIC,
+            name,
+            attempt=attempt,
+            previous=0,
+            upto=1,
+            stretches=(SequenceRun(1, 1, publisher, incarnation, number),),
+        )
         return [(to, told, ()), (to, Retransmission(TOPIC, name), [_lie(publisher, incarnation, number)])]
 
     def _on_order(self, name: str, order: PublisherOrder) -> list[Answer]:
-        ack = RepositoryAck(TOPIC, name, order.incarnation, order.last, (), (order.last,) * 3)
+        ack = RepositoryAck(
+            TOPIC, name, incarnation=order.incarnation, upto=order.last, singles=(), copies=(order.last,) * 3
+        )
         return [(_inbox("publisher", order.sender), ack, ())]
 
     def _on_subscriber_ack(self, name: str, ack: SubscriberAck) -> list[Answer]:  # noqa: ARG002
-        sync = Sync(TOPIC, ack.repository, 0, max(last for _, last in ack.spans) + 5, ended=True)
+        sync = Sync(TOPIC, ack.repository, attempt=0, upto=max(last for _, last in ack.spans) + 5, ended=True)
         return [(_inbox("subscriber", ack.sender), sync, ())]
 
     def _on_subscriber_nak(self, name: str, nak: SubscriberNak) -> list[Answer]:
@@ -173,7 +182,13 @@ class Stranger(SimProcess):
 
     def _on_registration(self, name: str, event: Registration) -> list[Answer]:
         code = self._random.choice((None, None, Refusal.NOT_AUTHORISED))
-        return [(inbox_of(event.sender), RegistrationReceipt(TOPIC, name, event.token, code, "really"), ())]
+        return [
+            (
+                inbox_of(event.sender),
+                RegistrationReceipt(TOPIC, name, token=event.token, code=code, reason="really"),
+                (),
+            )
+        ]
 
     # ---- to repositories
 
@@ -185,9 +200,9 @@ class Stranger(SimProcess):
         removed = tuple((f"member/{member}", _FAR, name, b"") for member in self._members())
         forged = (
             msgspec.structs.replace(state, sender=name, held=far, whole=True, principal=self.principal),
-            GossipVoid(TOPIC, name, gone),
-            GossipAck(TOPIC, name, rows, (7,) * len(rows)),
-            GossipFacts(TOPIC, name, removed, self.principal),
+            GossipVoid(TOPIC, name, voids=gone),
+            GossipAck(TOPIC, name, stretches=rows, digests=(7,) * len(rows)),
+            GossipFacts(TOPIC, name, facts=removed, principal=self.principal),
         )
         return [(bundle_of(TOPIC), self._random.choice(forged), ()), self._ask(name)]
 
@@ -205,10 +220,10 @@ class Stranger(SimProcess):
         return Registration(
             TOPIC,
             name,
-            _FAR,
-            task,
-            principal,
-            (repository,),
+            token=_FAR,
+            task=task,
+            principal=principal,
+            repositories=(repository,),
             role="publisher",
             name="author0",
         )

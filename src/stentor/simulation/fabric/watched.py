@@ -10,7 +10,7 @@ from typing import Protocol
 from stentor.machine import Effect, Input
 from stentor.model.control import Registration
 from stentor.model.errors import Refused
-from stentor.model.trace import Trace
+from stentor.model.reports.trace import Trace
 from stentor.nodes.client import Settings
 from stentor.nodes.containment import senders_of
 from stentor.nodes.reliable_endpoint import ReliableEndpoint

@@ -41,9 +41,9 @@ from stentor.model.control import ControlEvent, GossipState, Recovery, Registrat
 from stentor.model.ids import CatenationNumber, Incarnation, LinkId, SubscriptionId, publisher_id, topic_id
 from stentor.model.limits import Limits
 from stentor.model.messages import MARKS, Hello, SchemaDefinition, Subscription, Topic
-from stentor.model.record import LedgerContents
-from stentor.model.request_topic import request_topic
 from stentor.model.scope import ScopePath
+from stentor.model.stored.record import LedgerContents
+from stentor.model.trust.request_topic import request_topic
 from stentor.nodes.broker.admin import LEFT
 from stentor.nodes.broker.broker import Broker
 from stentor.nodes.client import Client, Settings
@@ -51,7 +51,7 @@ from stentor.nodes.client_api import Deliver, SubscribeRequested, TurnEnded
 from stentor.nodes.network.network import NetworkSettings
 from stentor.nodes.reliable_endpoint import ReliableEndpoint
 from stentor.nodes.repository import RepositoryNode
-from stentor.protocols.delivery.endpoint_api import ConfirmDurable, DurabilityAwaited, MoreRequested, Release
+from stentor.protocols.delivery.endpoint_api import ConfirmDurable, DurabilityAwaited, EventsRequested, Release
 from stentor.protocols.delivery.publisher.publisher import ReliablePublisher
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.protocols.delivery.subscriber.subscriber import ReliableSubscriber
@@ -214,7 +214,13 @@ class _Attack:
 
     def _greeted(self, name: str, words: list[bytes], odd: int, what: str, role: str = "client") -> _Volley:
         self._number += 1
-        hello = Hello(name, Incarnation(self._number), 1 << 20, role, address="nowhere" if role == "broker" else "")
+        hello = Hello(
+            name=name,
+            incarnation=Incarnation(self._number),
+            window=1 << 20,
+            role=role,
+            address="nowhere" if role == "broker" else "",
+        )
         return _Volley([frame.PREAMBLE, frame.encode(hello), *words], odd, what)
 
     def _some(self, kinds: tuple[type[msgspec.Struct], ...]) -> tuple[list[bytes], str]:
@@ -247,7 +253,9 @@ class _Attack:
     def _end(self) -> _Volley:
         """What a publisher or a subscriber says to the repository that steers it."""
         role: Role = self._random.choice(("publisher", "subscriber"))
-        recovery = Recovery(TOPIC, ODD, role, _ATTEMPT, ODD, _LIFE, node=_PATH, asks=True)
+        recovery = Recovery(
+            TOPIC, ODD, role=role, attempt=_ATTEMPT, principal=ODD, incarnation=_LIFE, node=_PATH, asks=True
+        )
         return self._post(end_name(role, ODD, TOPIC), recovery)
 
     def _post(self, name: str, first: ControlEvent | None = None) -> _Volley:
@@ -393,12 +401,32 @@ class _Stage:
         """The owner creates the topic, and lets everybody do what they are to do."""
         repositories = (REPOSITORY, "r9") if self.inside else (REPOSITORY,)
         principals = (REPOSITORY, ODD) if self.inside else (REPOSITORY,)
-        wishes = [Registration(TOPIC, "owner", 1, TopicTask.CREATE, "owner", repositories, 1, principals=principals)]
+        wishes = [
+            Registration(
+                TOPIC,
+                "owner",
+                token=1,
+                task=TopicTask.CREATE,
+                principal="owner",
+                repositories=repositories,
+                copies=1,
+                principals=principals,
+            )
+        ]
         granted = [("publisher", "shop"), ("subscriber", "till")]
         if self.inside:
             granted += [("publisher", ODD), ("subscriber", ODD)]
         wishes += [
-            Registration(TOPIC, "owner", 2, TopicTask.GRANT, "owner", role=role, name=name, holder=name)  # type: ignore[arg-type]
+            Registration(
+                TOPIC,
+                "owner",
+                token=2,
+                task=TopicTask.GRANT,
+                principal="owner",
+                role=role,  # type: ignore[arg-type]
+                name=name,
+                holder=name,
+            )
             for role, name in granted
         ]
         for at, wish in enumerate(wishes):
@@ -406,7 +434,7 @@ class _Stage:
             for happened in (offered, TurnEnded()):
                 self._tell("owner", happened, 400 * MILLISECOND + at * 10 * MILLISECOND)
         self._tell("reader", SubscribeRequested(SubscriptionId(1), "news/#", "", eager=True), 300 * MILLISECOND)
-        self._tell("till", MoreRequested(), 650 * MILLISECOND)
+        self._tell("till", EventsRequested(), 650 * MILLISECOND)
 
     def _tell(self, name: str, happened: Input, at: int) -> None:
         self.world.schedule.at(at, lambda: self.world.tell(name, happened))

@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.nodes.conftest import Peer, Stage
 
-from stentor.model.access import Grant, Membership, SharedFact, TopicTerms
 from stentor.model.errors import Refusal
 from stentor.model.ids import SubscriptionId, topic_id
 from stentor.model.messages import (
@@ -24,9 +23,10 @@ from stentor.model.messages import (
     Topic,
     Welcome,
 )
-from stentor.model.request_topic import request_topic, requests_pattern
+from stentor.model.reports.view import AccessView
 from stentor.model.topic import matches
-from stentor.model.view import AccessView
+from stentor.model.trust.access import Grant, Membership, SharedFact, TopicTerms
+from stentor.model.trust.request_topic import request_topic, requests_pattern
 from stentor.nodes.broker.access.access_control import subject_of
 from stentor.policies.access import AccessRule, AccessSettings
 from stentor.policies.scope_policies import ScopePolicies
@@ -61,11 +61,11 @@ class Guarded(Stage):
             for name, holder in names.items():
                 values[f"grant/{role}/{name}"] = None if holder is None else Grant(holder)
         facts: list[SharedFact] = [(key, self.version, "r1", pack(value)) for key, value in values.items()]
-        self.repository.say(AccessFacts(topic, tuple(facts)))
+        self.repository.say(AccessFacts(topic=topic, facts=tuple(facts)))
 
     def delete(self, topic: str) -> None:
         self.version += 1
-        self.repository.say(AccessFacts(topic, (("topic", self.version, "r1", b""),)))
+        self.repository.say(AccessFacts(topic=topic, facts=(("topic", self.version, "r1", b""),)))
 
     def user(self, principal: str, name: str = "", *attributes: str) -> Peer:
         """A client with a certificate that is no node's."""
@@ -322,7 +322,9 @@ def test_charters_that_change_in_one_step_are_all_looked_at() -> None:
         publish(bob, topic)
     alice.hear()
     member = ("member/r1", 1, "r1", pack(Membership(principal="node")))
-    told = [AccessFacts(topic, (("topic", 1, "r1", pack(TopicTerms("owner"))), member)) for topic in ("a", "b")]
+    told = [
+        AccessFacts(topic=topic, facts=(("topic", 1, "r1", pack(TopicTerms("owner"))), member)) for topic in ("a", "b")
+    ]
     stage.repository.say(*told)
     assert [(word.id, word.code) for word in alice.hear()] == [(0, DENIED), (1, DENIED)]
     refused = bob.say(*(bob.events(topic, 2) for topic in ("a", "b", "c")))
@@ -467,8 +469,8 @@ def test_events_go_to_those_who_may_read_them_and_asked_for_them_and_to_nobody_e
 # ---- for those who ask
 
 
-def ask(peer: Peer, *about: Any) -> AccessView:
-    [report] = peer.say(AccessRequest(7, *about))
+def ask(peer: Peer, principal: str = "", topic: str = "") -> AccessView:
+    [report] = peer.say(AccessRequest(token=7, principal=principal, topic=topic))
     assert isinstance(report, AccessReport)
     return msgspec.msgpack.decode(report.report, type=AccessView)
 

@@ -46,8 +46,8 @@ from stentor.model.messages import (
     Unsubscription,
     Welcome,
 )
+from stentor.model.reports.status import NodeStatus
 from stentor.model.scope import ScopePath
-from stentor.model.status import NodeStatus
 from stentor.nodes.broker.broker import Broker
 from stentor.nodes.broker.deferred_work import DeferredWorkDue
 from stentor.nodes.broker.heartbeats import BrokerTick
@@ -125,7 +125,17 @@ def test_when_stopped_it_says_goodbye_to_everyone_and_takes_no_more(stage: "Stag
 def test_hello_is_answered_with_the_brokers_limits(new_stage: "type[Stage]") -> None:
     stage = new_stage(Limits(window=70_000, largest_body=5000, heartbeat=2.0))
     peer = stage.peer(principal="alice")
-    limits = Welcome("campus/b1", 1, "alice", 70_000, 5000, 2.0, "test", 70_000, is_operator=True)
+    limits = Welcome(
+        node="campus/b1",
+        boot=1,
+        principal="alice",
+        window=70_000,
+        largest_body=5000,
+        heartbeat=2.0,
+        agent="test",
+        ahead=70_000,
+        is_operator=True,
+    )
     assert peer.greet("me") == [limits]
 
 
@@ -139,25 +149,27 @@ def test_who_has_no_certificate_is_anonymous(stage: "Stage") -> None:
     [(0.0, 5.0), (1.0, 5.0), (60.0, 60.0), (1e9, 3600.0)],
 )
 def test_a_client_may_ask_for_slower_heartbeats_within_reason(stage: "Stage", asked: float, given: float) -> None:
-    (welcome,) = stage.peer().say(PREAMBLE, Hello("me", Incarnation(1), 1 << 20, heartbeat=asked))
+    (welcome,) = stage.peer().say(
+        PREAMBLE, Hello(name="me", incarnation=Incarnation(1), window=1 << 20, heartbeat=asked)
+    )
     assert welcome.heartbeat == given
 
 
 @pytest.mark.parametrize(
     "hello",
     [
-        Hello("", Incarnation(1), 1 << 20),
-        Hello("x" * 256, Incarnation(1), 1 << 20),
-        Hello("a\nb", Incarnation(1), 1 << 20),
-        Hello("a\0", Incarnation(1), 1 << 20),
-        Hello("a\u202e", Incarnation(1), 1 << 20),
-        Hello("a", Incarnation(-1), 1 << 20),
-        Hello("a", Incarnation(1 << 48), 1 << 20),
-        Hello("a", Incarnation(1), 65535),
-        Hello("a", Incarnation(1), -1),
-        Hello("a", Incarnation(1), 1 << 20, heartbeat=-1.0),
-        Hello("a", Incarnation(1), 1 << 20, heartbeat=float("nan")),
-        Hello("a", Incarnation(1), 1 << 20, heartbeat=float("inf")),
+        Hello(name="", incarnation=Incarnation(1), window=1 << 20),
+        Hello(name="x" * 256, incarnation=Incarnation(1), window=1 << 20),
+        Hello(name="a\nb", incarnation=Incarnation(1), window=1 << 20),
+        Hello(name="a\0", incarnation=Incarnation(1), window=1 << 20),
+        Hello(name="a\u202e", incarnation=Incarnation(1), window=1 << 20),
+        Hello(name="a", incarnation=Incarnation(-1), window=1 << 20),
+        Hello(name="a", incarnation=Incarnation(1 << 48), window=1 << 20),
+        Hello(name="a", incarnation=Incarnation(1), window=65535),
+        Hello(name="a", incarnation=Incarnation(1), window=-1),
+        Hello(name="a", incarnation=Incarnation(1), window=1 << 20, heartbeat=-1.0),
+        Hello(name="a", incarnation=Incarnation(1), window=1 << 20, heartbeat=float("nan")),
+        Hello(name="a", incarnation=Incarnation(1), window=1 << 20, heartbeat=float("inf")),
     ],
 )
 def test_a_hello_that_cannot_be_is_refused(stage: "Stage", hello: Hello) -> None:
@@ -165,13 +177,16 @@ def test_a_hello_that_cannot_be_is_refused(stage: "Stage", hello: Hello) -> None
 
 
 def test_the_limits_of_a_hello_are_inclusive(stage: "Stage") -> None:
-    for hello in (Hello("x" * 255, Incarnation((1 << 48) - 1), 65536), Hello("été", Incarnation(0), 2**62)):
+    for hello in (
+        Hello(name="x" * 255, incarnation=Incarnation((1 << 48) - 1), window=65536),
+        Hello(name="été", incarnation=Incarnation(0), window=2**62),
+    ):
         assert isinstance(stage.peer().say(PREAMBLE, hello)[0], Welcome)
 
 
 def test_a_second_hello_is_refused(stage: "Stage") -> None:
     peer = stage.peer("me")
-    assert "said before" in rejected(peer, Hello("other", Incarnation(1), 1 << 20)).reason
+    assert "said before" in rejected(peer, Hello(name="other", incarnation=Incarnation(1), window=1 << 20)).reason
 
 
 @pytest.mark.parametrize(
@@ -201,7 +216,7 @@ def test_events_before_hello_are_refused(stage: "Stage") -> None:
 @pytest.mark.parametrize(
     "word",
     [
-        Welcome("n", 1, "p", 1, 1, 5.0),
+        Welcome(node="n", boot=1, principal="p", window=1, largest_body=1, heartbeat=5.0),
         Rejection(Refusal.BUSY, "no"),
         Receipt(ONE),
         Missed({ONE: 1}),
@@ -237,7 +252,9 @@ def test_another_protocol_is_named_and_another_version_told(stage: "Stage") -> N
     browser = rejected(stage.peer(), b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
     assert browser.code is Refusal.PROTOCOL
     assert "a web browser" in browser.reason
-    newer = rejected(stage.peer(), b"STENTOR\x02" + frame.encode(Hello("me", Incarnation(1), 1 << 20)))
+    newer = rejected(
+        stage.peer(), b"STENTOR\x02" + frame.encode(Hello(name="me", incarnation=Incarnation(1), window=1 << 20))
+    )
     assert newer.code is Refusal.VERSION
 
 
@@ -245,7 +262,7 @@ def test_a_preamble_in_pieces_is_fine(stage: "Stage") -> None:
     peer = stage.peer()
     for byte in PREAMBLE:
         assert peer.say(bytes([byte])) == []
-    assert isinstance(peer.say(Hello("me", Incarnation(1), 1 << 20))[0], Welcome)
+    assert isinstance(peer.say(Hello(name="me", incarnation=Incarnation(1), window=1 << 20))[0], Welcome)
 
 
 # ---- limits on bytes
@@ -455,7 +472,7 @@ def test_a_publisher_is_granted_more_as_it_goes(new_stage: "type[Stage]") -> Non
 def test_a_slow_subscriber_waits_bounded_is_told_and_harms_nobody(new_stage: "type[Stage]") -> None:
     stage = new_stage(Limits(window=70_000, queue=50_000))
     publisher, fast, slow = stage.peer("p"), stage.client("fast", window=70_000), stage.peer()
-    slow.say(PREAMBLE, Hello("slow", Incarnation(1), 70_000))
+    slow.say(PREAMBLE, Hello(name="slow", incarnation=Incarnation(1), window=70_000))
     slow.subscribe(3, "t")
     fast.subscribe(1, "t")
     publisher.define("t")
@@ -639,7 +656,7 @@ def test_two_busy_clients_take_turns(stage: "Stage") -> None:
 def test_a_busy_client_that_leaves_or_errs_leaves_nothing(stage: "Stage") -> None:
     leaver, liar = stage.peer("leaver"), stage.peer("liar")
     leaver.say(*wishes(*range(300)), Farewell())
-    liar.say(*wishes(*range(100)), Welcome("x", 1, "y", 1, 1, 1.0))
+    liar.say(*wishes(*range(100)), Welcome(node="x", boot=1, principal="y", window=1, largest_body=1, heartbeat=1.0))
     stage.wait(0)
     assert leaver.closed is not None
     assert liar.closed is not None
@@ -687,7 +704,7 @@ def test_a_silent_client_is_refused_after_three_heartbeats(stage: "Stage") -> No
 
 def test_any_word_keeps_a_link_alive(stage: "Stage") -> None:
     peer = stage.peer("me")
-    written = len(PREAMBLE) + len(frame.encode(Hello("me", Incarnation(1), 1 << 20)))
+    written = len(PREAMBLE) + len(frame.encode(Hello(name="me", incarnation=Incarnation(1), window=1 << 20)))
     for _ in range(10):
         stage.wait(10)
         peer.say(Heartbeat(written))
@@ -709,7 +726,7 @@ def test_a_node_that_slept_itself_blames_nobody(stage: "Stage") -> None:
 @pytest.mark.parametrize("shift", [-1, 1, 1000])
 def test_a_heartbeat_at_a_wrong_position_breaks_the_link(stage: "Stage", shift: int) -> None:
     peer = stage.peer("me")
-    written = len(PREAMBLE) + len(frame.encode(Hello("me", Incarnation(1), 1 << 20)))
+    written = len(PREAMBLE) + len(frame.encode(Hello(name="me", incarnation=Incarnation(1), window=1 << 20)))
     rejection = rejected(peer, Heartbeat(written + shift))
     assert rejection.code is Refusal.CORRUPT
     assert f"had written {written + shift} bytes, {written} were read" in rejection.reason
@@ -717,7 +734,7 @@ def test_a_heartbeat_at_a_wrong_position_breaks_the_link(stage: "Stage", shift: 
 
 def test_a_heartbeat_in_the_middle_of_a_chunk_is_counted_right(stage: "Stage") -> None:
     peer = stage.peer("me")
-    written = len(PREAMBLE) + len(frame.encode(Hello("me", Incarnation(1), 1 << 20)))
+    written = len(PREAMBLE) + len(frame.encode(Hello(name="me", incarnation=Incarnation(1), window=1 << 20)))
     marker = frame.encode(Ping(1))
     assert peer.say(marker, Heartbeat(written + len(marker)), marker, b"\x20") == [Pong(1), Pong(1)]
     assert peer.closed is None

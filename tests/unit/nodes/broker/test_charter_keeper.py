@@ -22,7 +22,6 @@ from stentor.machine import (
     Stop,
     TimerFired,
 )
-from stentor.model.access import Membership, SharedFact, TopicTerms
 from stentor.model.errors import Refusal
 from stentor.model.ids import Incarnation, LinkId
 from stentor.model.limits import Limits
@@ -39,6 +38,7 @@ from stentor.model.messages import (
     Welcome,
 )
 from stentor.model.scope import ScopePath
+from stentor.model.trust.access import Membership, SharedFact, TopicTerms
 from stentor.nodes.broker.access import bundle_watch
 from stentor.nodes.broker.broker import Broker
 from stentor.nodes.broker.heartbeats import BrokerTick
@@ -79,71 +79,82 @@ def owner(stage: "Stage", name: str = "orders") -> str | None:
 def test_a_repository_tells_its_topic_and_gets_a_receipt(stage: "Stage") -> None:
     r1 = stage.peer("repository:r1", "node-1")
     r1.hear()
-    assert r1.say(AccessFacts("orders", (topic(), member("r1", "node-1")), 5)) == [AccessReceipt(5)]
+    assert r1.say(AccessFacts(topic="orders", facts=(topic(), member("r1", "node-1")), token=5)) == [AccessReceipt(5)]
     assert owner(stage) == "olga"
     assert stage.broker.status(0).reliable == 1
-    assert r1.say(AccessFacts("orders", (topic(2, "otto"),))) == []
+    assert r1.say(AccessFacts(topic="orders", facts=(topic(2, "otto"),))) == []
     assert owner(stage) == "otto"
 
 
 def test_a_client_that_is_no_repository_breaks_the_protocol(stage: "Stage") -> None:
     client = stage.peer("alice", "alice")
     client.hear()
-    [rejection] = client.say(AccessFacts("orders", (topic(), member("alice", "alice")), 5))
+    [rejection] = client.say(AccessFacts(topic="orders", facts=(topic(), member("alice", "alice")), token=5))
     assert rejection.code is Refusal.PROTOCOL
     assert owner(stage) is None
 
 
 @pytest.mark.parametrize("name", ["repository:r1", "repository:r3"])
 def test_who_is_no_member_is_ignored_and_its_link_goes_on(stage: "Stage", name: str) -> None:
-    stage.peer("repository:r1", "node-1").say(AccessFacts("orders", (topic(), member("r1", "node-1"))))
+    stage.peer("repository:r1", "node-1").say(AccessFacts(topic="orders", facts=(topic(), member("r1", "node-1"))))
     stranger = stage.peer(name, "node-3")
     stranger.hear()
-    told = AccessFacts("orders", (topic(9, "mallory"), member("r3", "node-3", 9), member("r1", "node-3", 9)), 5)
+    told = AccessFacts(
+        topic="orders", facts=(topic(9, "mallory"), member("r3", "node-3", 9), member("r1", "node-3", 9)), token=5
+    )
     assert stranger.say(told) == []
     assert stranger.closed is None
     assert owner(stage) == "olga"
     assert warnings(stage) == ["access facts ignored"]
-    assert stranger.say(AccessFacts("orders", (topic(),), 6)) == [AccessReceipt(6)], "that is no news"
+    assert stranger.say(AccessFacts(topic="orders", facts=(topic(),), token=6)) == [AccessReceipt(6)], "that is no news"
 
 
 def test_of_an_unknown_topic_a_repository_must_tell_the_topic_and_name_itself(stage: "Stage") -> None:
     r1 = stage.peer("repository:r1", "node-1")
     r1.hear()
-    r1.say(AccessFacts("orders", (topic(),)), AccessFacts("orders", (topic(), member("r1", "node-2"))))
-    r1.say(AccessFacts("orders", (topic(), member("r2", "node-1"))), AccessFacts("orders", (gone(1 << 60),)))
-    r1.say(AccessFacts("orders", (member("r1", "node-1"),)))
+    r1.say(
+        AccessFacts(topic="orders", facts=(topic(),)),
+        AccessFacts(topic="orders", facts=(topic(), member("r1", "node-2"))),
+    )
+    r1.say(
+        AccessFacts(topic="orders", facts=(topic(), member("r2", "node-1"))),
+        AccessFacts(topic="orders", facts=(gone(1 << 60),)),
+    )
+    r1.say(AccessFacts(topic="orders", facts=(member("r1", "node-1"),)))
     assert stage.broker.network.access.charters.find("orders") is None
     assert warnings(stage) == 5 * ["access facts ignored"]
 
 
 def test_a_member_without_a_principal_may_name_its_own_once(stage: "Stage") -> None:
     r1, r2 = stage.peer("repository:r1", "node-1"), stage.peer("repository:r2", "node-2")
-    r1.say(AccessFacts("orders", (topic(), member("r1", "node-1"), member("r2", ""))))
-    r2.say(AccessFacts("orders", (topic(3, "otto"),)))
+    r1.say(AccessFacts(topic="orders", facts=(topic(), member("r1", "node-1"), member("r2", ""))))
+    r2.say(AccessFacts(topic="orders", facts=(topic(3, "otto"),)))
     assert owner(stage) == "olga", "it has not named it"
-    r2.say(AccessFacts("orders", (member("r2", "node-2", 2),)), AccessFacts("orders", (topic(3, "otto"),)))
+    r2.say(
+        AccessFacts(topic="orders", facts=(member("r2", "node-2", 2),)),
+        AccessFacts(topic="orders", facts=(topic(3, "otto"),)),
+    )
     assert owner(stage) == "otto"
     other = stage.peer("repository:r2", "node-4")
-    other.say(AccessFacts("orders", (member("r2", "node-4", 3),)))
+    other.say(AccessFacts(topic="orders", facts=(member("r2", "node-4", 3),)))
     assert stage.broker.network.access.charters.of("orders").members["r2"] == "node-2"  # type: ignore[union-attr]
 
 
 def test_all_members_may_tell_that_a_topic_is_gone_and_a_later_one_is_another(stage: "Stage") -> None:
     r1, r2 = stage.peer("repository:r1", "node-1"), stage.peer("repository:r2", "node-2")
-    r1.say(AccessFacts("orders", (topic(), member("r1", "node-1"), member("r2", "node-2"))))
-    r1.say(AccessFacts("orders", (gone(5),)))
+    r1.say(AccessFacts(topic="orders", facts=(topic(), member("r1", "node-1"), member("r2", "node-2"))))
+    r1.say(AccessFacts(topic="orders", facts=(gone(5),)))
     r2.hear()
-    assert r2.say(AccessFacts("orders", (gone(6),), 1)) == [AccessReceipt(1)]
+    assert r2.say(AccessFacts(topic="orders", facts=(gone(6),), token=1)) == [AccessReceipt(1)]
     assert owner(stage) is None
-    r1.say(AccessFacts("orders", (topic(100, "otto"), member("r1", "node-1", 100))))
+    r1.say(AccessFacts(topic="orders", facts=(topic(100, "otto"), member("r1", "node-1", 100))))
     assert owner(stage) == "otto"
 
 
 def test_facts_that_cannot_be_end_the_link_and_change_nothing(stage: "Stage") -> None:
     r1 = stage.peer("repository:r1", "node-1")
     r1.hear()
-    [rejection] = r1.say(AccessFacts("a/#/b", (topic(), member("r1", "node-1"))))
+    [rejection] = r1.say(AccessFacts(topic="a/#/b", facts=(topic(), member("r1", "node-1"))))
     assert rejection.code is Refusal.PROTOCOL
     assert list(stage.broker.network.access.charters) == []
 
@@ -155,7 +166,7 @@ def test_a_repository_that_does_not_wait_for_receipts_is_told_of_once(
     r1 = stage.peer("repository:r1", "node-1")
     r1.hear()
     for number in range(3):
-        assert r1.say(AccessFacts(f"t{number}", (topic(), member("r1", "node-1")), 1)) == []
+        assert r1.say(AccessFacts(topic=f"t{number}", facts=(topic(), member("r1", "node-1")), token=1)) == []
     assert len(list(stage.broker.network.access.charters)) == 3
     assert warnings(stage) == ["too many access facts at once"]
 
@@ -167,18 +178,18 @@ def test_a_client_is_told_the_members_now_and_when_they_change(stage: "Stage") -
     r1, client, other = stage.peer("repository:r1", "node-1"), stage.peer("alice"), stage.peer("bob")
     client.hear()
     assert client.say(BundleRequest("orders")) == [BundleReport("orders", {})]
-    r1.say(AccessFacts("orders", (topic(), member("r1", "node-1"))))
+    r1.say(AccessFacts(topic="orders", facts=(topic(), member("r1", "node-1"))))
     assert client.hear() == [BundleReport("orders", {"r1": "node-1"})]
-    r1.say(AccessFacts("orders", (topic(2, "otto"),)))
+    r1.say(AccessFacts(topic="orders", facts=(topic(2, "otto"),)))
     assert client.hear() == []
-    r1.say(AccessFacts("orders", (member("r2", "node-2"),)))
+    r1.say(AccessFacts(topic="orders", facts=(member("r2", "node-2"),)))
     assert client.hear() == [BundleReport("orders", {"r1": "node-1", "r2": "node-2"})]
     other.hear()
     assert other.say(BundleRequest("orders"), BundleRequest("other")) == [
         BundleReport("orders", {"r1": "node-1", "r2": "node-2"}),
         BundleReport("other", {}),
     ]
-    r1.say(AccessFacts("orders", (gone(9),)))
+    r1.say(AccessFacts(topic="orders", facts=(gone(9),)))
     assert client.hear() == other.hear() == [BundleReport("orders", {}, ended=9)]
 
 
@@ -189,7 +200,7 @@ def test_a_link_watches_a_bounded_number_of_topics_and_none_when_it_is_gone(
     r1, client = stage.peer("repository:r1", "node-1"), stage.peer("alice")
     client.say(BundleRequest("a"), BundleRequest("b"), BundleRequest("a"), BundleRequest("c"))
     for name in "abc":
-        r1.say(AccessFacts(name, (topic(), member("r1", "node-1"))))
+        r1.say(AccessFacts(topic=name, facts=(topic(), member("r1", "node-1"))))
     assert [report.topic for report in client.hear()] == ["a", "c"]
     stage.tell_broker(LinkLost(client.link, "gone"))
     watch = stage.broker._keeper._watch
@@ -242,13 +253,17 @@ class Starting:
         """What a client is answered."""
         link = LinkId(number)
         self.tell(LinkOpened(link, principal="somebody"))
-        return self.say(link, PREAMBLE, Hello(name, Incarnation(1), 1 << 20))[0]
+        return self.say(link, PREAMBLE, Hello(name=name, incarnation=Incarnation(1), window=1 << 20))[0]
 
     def welcome(self, address: str, name: str) -> LinkId:
         """The broker at an address takes the link."""
         link = self.dialled[address]
         self.tell(LinkOpened(link, dialled=True))
-        self.say(link, PREAMBLE, Welcome(name, 1, "p", 1 << 20, 1 << 20, 5.0))
+        self.say(
+            link,
+            PREAMBLE,
+            Welcome(node=name, boot=1, principal="p", window=1 << 20, largest_body=1 << 20, heartbeat=5.0),
+        )
         return link
 
     def is_busy(self, number: int) -> bool:
@@ -287,7 +302,7 @@ def test_repositories_and_brokers_are_let_in_at_once() -> None:
     assert type(starting.greet(1, "repository:r1")) is Welcome
     link = LinkId(2)
     starting.tell(LinkOpened(link))
-    answer = starting.say(link, PREAMBLE, Hello("b3", Incarnation(1), 1 << 20, role="broker"))
+    answer = starting.say(link, PREAMBLE, Hello(name="b3", incarnation=Incarnation(1), window=1 << 20, role="broker"))
     assert [type(each) for each in answer if type(each) in (Welcome, AccessInventory)] == [Welcome, AccessInventory]
 
 
@@ -320,7 +335,7 @@ def test_a_broker_tells_the_digest_of_all_that_it_knows_with_each_beat() -> None
 def test_a_full_disk_holds_the_receipt_back_and_nothing_else() -> None:
     starting = Starting()
     starting.greet(1, "repository:r1")
-    told = AccessFacts("orders", (topic(), member("r1", "somebody")), 3)
+    told = AccessFacts(topic="orders", facts=(topic(), member("r1", "somebody")), token=3)
     assert starting.say(LinkId(1), told) == []
     starting.tell(AppendFailed("access", starting.writes[-1].token, "no space"))
     assert not any(isinstance(effect, Stop) for effect in starting.effects)

@@ -36,7 +36,7 @@ from stentor.model.messages import (
     Welcome,
 )
 from stentor.model.scope import ScopePath
-from stentor.model.token import FabricToken
+from stentor.model.trust.token import FabricToken
 from stentor.nodes.broker.broker import Broker
 from stentor.nodes.client import Client, Settings
 from stentor.nodes.client_api import Connect, Disconnect, Refuse
@@ -100,7 +100,7 @@ def messages(data: bytes) -> list[AnyMessage]:
 
 
 def hello(name: str, role: str = "client", **proof: bytes) -> Hello:
-    return Hello(name, Incarnation(1), 1 << 20, role, **proof)  # type: ignore[arg-type]
+    return Hello(name=name, incarnation=Incarnation(1), window=1 << 20, role=role, **proof)  # type: ignore[arg-type]
 
 
 def proved(challenge: bytes, name: str, role: str = "client", token: FabricToken = TOKEN) -> Hello:
@@ -208,7 +208,7 @@ def test_a_broker_obeys_only_nodes_whose_scope_it_is_in(scopes: tuple[str, ...],
     desk = Desk()
     link = desk.open(principal="node", scopes=scopes)
     desk.say(link, hello("me"))
-    (receipt,) = desk.say(link, AdminRequest(7, AdminTask.ADD_LINK, address="127.0.0.1:9"))
+    (receipt,) = desk.say(link, AdminRequest(token=7, task=AdminTask.ADD_LINK, address="127.0.0.1:9"))
     assert isinstance(receipt, AdminReceipt)
     assert (receipt.code is None) is obeyed
     if not obeyed:
@@ -236,7 +236,7 @@ def test_without_a_proof_nobody_takes_a_place() -> None:
         assert "--token FILE, STENTOR_TOKEN or [fabric] token" in reason
     link = desk.open(**PLAIN)
     assert not welcome(desk.say(link, hello("me"))).is_operator, "whoever wants no place is welcome"
-    (receipt,) = desk.say(link, AdminRequest(7, AdminTask.LEAVE))
+    (receipt,) = desk.say(link, AdminRequest(token=7, task=AdminTask.LEAVE))
     assert isinstance(receipt, AdminReceipt)
     assert receipt.code is Refusal.UNAUTHENTICATED
     assert "--token FILE" in receipt.reason
@@ -267,7 +267,7 @@ def test_who_proves_the_token_is_obeyed() -> None:
     desk = Desk()
     link = desk.open(**PLAIN)
     desk.say(link, proved(OURS, "me"))
-    assert desk.say(link, AdminRequest(7, AdminTask.ADD_LINK, address="127.0.0.1:9")) == [AdminReceipt(7)]
+    assert desk.say(link, AdminRequest(token=7, task=AdminTask.ADD_LINK, address="127.0.0.1:9")) == [AdminReceipt(7)]
 
 
 def test_another_token_is_refused_where_one_is_needed() -> None:
@@ -276,7 +276,7 @@ def test_another_token_is_refused_where_one_is_needed() -> None:
     assert "what was proved is another one" in reason
     link = desk.open(**PLAIN)
     assert not welcome(desk.say(link, proved(OURS, "me", token=OTHER_TOKEN))).is_operator
-    (receipt,) = desk.say(link, AdminRequest(7, AdminTask.LEAVE))
+    (receipt,) = desk.say(link, AdminRequest(token=7, task=AdminTask.LEAVE))
     assert isinstance(receipt, AdminReceipt)
     assert "what was proved is another one" in receipt.reason
 
@@ -336,7 +336,9 @@ def dialling(**opened: Any) -> tuple[Desk, LinkId]:
 
 
 def welcomed(node: str, proof: bytes = b"") -> Welcome:
-    return Welcome(node, 1, "node", 1 << 20, 1 << 20, 5.0, proof=proof)
+    return Welcome(
+        node=node, boot=1, principal="node", window=1 << 20, largest_body=1 << 20, heartbeat=5.0, proof=proof
+    )
 
 
 def linked(desk: Desk, link: LinkId, *words: Message) -> bool:

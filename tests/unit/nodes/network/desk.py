@@ -45,7 +45,7 @@ class Desk:
         """A neighbour says that a unit has this number and these gateways."""
         links = tuple(Gateway(each, 1, 1000) for each in gateways)
         speaker = unit if unit.count("/") == 2 else f"{unit}/b1"
-        presence = Presence(unit, version << 20, speaker, number, gateways=links)
+        presence = Presence(unit=unit, version=version << 20, speaker=speaker, number=number, gateways=links)
         session = self.network.peers[peer].session
         self.network.hear(session, presence)
 

@@ -28,7 +28,7 @@ from stentor.protocols.delivery.endpoint_api import (
     Acknowledged,
     ConfirmDurable,
     DurabilityAwaited,
-    MoreRequested,
+    EventsRequested,
     Refuse,
     Release,
     ReleasedBatch,
@@ -104,14 +104,21 @@ class Repository:
     def hear(self, event: ControlEvent, whole: bool) -> list[tuple[ControlEvent, list[Block]]]:
         """What it answers; with `whole`, it sends more than what is missing."""
         if isinstance(event, Probe):
-            return [(ProbeAnswer("t", self.name, event.attempt, True, self.peers), [])]
+            return [(ProbeAnswer("t", self.name, attempt=event.attempt, ready=True, members=self.peers), [])]
         if isinstance(event, Recovery):
             self.attempt = event.attempt
             self.told = self.sync
             self.rectify = True
             if event.incarnation != self.life:
                 self.life, self.redelivered = event.incarnation, self.issued
-            return [(RecoveryResponse("t", self.name, event.attempt, 1, self.peers, sync=self.sync), [])]
+            return [
+                (
+                    RecoveryResponse(
+                        "t", self.name, attempt=event.attempt, copies=1, members=self.peers, sync=self.sync
+                    ),
+                    [],
+                )
+            ]
         if isinstance(event, SubscriberNak) and event.attempt == self.attempt:
             if event.after is not None:
                 self.told, self.rectify = self.sync, True
@@ -133,8 +140,34 @@ class Repository:
         joined = self._join(runs)
         if self.rectify:
             self.rectify = False
-            return [(Rectify("t", self.name, self.attempt, self.sync, self.told, joined, self.redelivered), [])]
-        return [(Persistent("t", self.name, self.attempt, previous, self.told, joined, self.redelivered), [])]
+            return [
+                (
+                    Rectify(
+                        "t",
+                        self.name,
+                        attempt=self.attempt,
+                        sync=self.sync,
+                        upto=self.told,
+                        stretches=joined,
+                        redelivered=self.redelivered,
+                    ),
+                    [],
+                )
+            ]
+        return [
+            (
+                Persistent(
+                    "t",
+                    self.name,
+                    attempt=self.attempt,
+                    previous=previous,
+                    upto=self.told,
+                    stretches=joined,
+                    redelivered=self.redelivered,
+                ),
+                [],
+            )
+        ]
 
     def _join(self, stretches: list[SequenceRun]) -> tuple[SequenceRun, ...]:
         joined: list[SequenceRun] = []
@@ -212,7 +245,7 @@ class Stage:
         self._timer = -1
         self.step(Vouched("t", dict.fromkeys(self.repositories, "keeper")))
         self.link()
-        self.step(MoreRequested())
+        self.step(EventsRequested())
 
     # ---- time
 
@@ -250,7 +283,7 @@ class Stage:
             for portion in effect.portions:
                 self._take(portion)
             if self.greedy:
-                self.at(self.now, lambda: self.step(MoreRequested()))
+                self.at(self.now, lambda: self.step(EventsRequested()))
         elif isinstance(effect, ConfirmDurable):
             assert effect.code is None
             self.assured.append(effect.token)
@@ -324,7 +357,9 @@ class Stage:
         places = [place for first, last in ack.spans for place in range(first, last + 1)]
         repository.acknowledge({named.sequence[place][0] for place in places if place in named.sequence})
         if named is repository and repository.attempt is not None:
-            self._answer(repository, [(Sync("t", repository.name, repository.attempt, repository.sync), [])])
+            self._answer(
+                repository, [(Sync("t", repository.name, attempt=repository.attempt, upto=repository.sync), [])]
+            )
 
     def _answer(self, repository: Repository, answers: list[tuple[ControlEvent, list[Block]]]) -> None:
         life = self.life

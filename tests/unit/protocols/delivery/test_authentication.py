@@ -6,7 +6,6 @@ from tests.paper.bundle import KEEPER, TOPIC, PaperBundle
 from tests.unit.protocols.delivery.script import frame
 
 from stentor.machine import Effect
-from stentor.model.access import MEMBER, Membership, SharedFact
 from stentor.model.communication import bundle_of, repository_name
 from stentor.model.control import (
     GossipAck,
@@ -23,14 +22,15 @@ from stentor.model.control import (
     StreamRanges,
 )
 from stentor.model.ids import Incarnation, publisher_id
-from stentor.model.position import Position
-from stentor.model.reading import Page, PageRequest, Stock, StockRequest
-from stentor.model.span import Spans
+from stentor.model.stored.position import Position
+from stentor.model.stored.reading import Page, PageRequest, Stock, StockRequest
+from stentor.model.stored.span import Spans
+from stentor.model.trust.access import MEMBER, Membership, SharedFact
 from stentor.protocols.delivery.authentication import FORMER, BundleMembers, introduced, is_repository
 from stentor.protocols.delivery.endpoint_api import (
     ConfirmDurable,
     DurabilityAwaited,
-    MoreRequested,
+    EventsRequested,
     Release,
     ReportSteering,
     TurnEnded,
@@ -92,18 +92,18 @@ def test_a_publisher_is_not_told_by_a_stranger_that_its_event_is_stored(sender: 
     effects = publisher.step(0, TurnEnded())
     effects += publisher.step(0, DurabilityAwaited(1))
     for forged in (
-        ProbeAnswer("t", name, attempt, True, (name,), 0),
-        RecoveryResponse("t", name, attempt, 1, (name,)),
-        RepositoryAck("t", name, 3, 1, (), (1,)),
+        ProbeAnswer("t", name, attempt=attempt, ready=True, members=(name,), level=0),
+        RecoveryResponse("t", name, attempt=attempt, copies=1, members=(name,)),
+        RepositoryAck("t", name, incarnation=3, upto=1, singles=(), copies=(1,)),
     ):
         effects += publisher.step(1, LetterReceived(sender, [forged]))
     assert not [each for each in effects if isinstance(each, ConfirmDurable | ReportSteering | Publish)]
     honest = [
         publisher.step(2, LetterReceived(R, [event]))
         for event in (
-            ProbeAnswer("t", "r", attempt, True, ("r",)),
-            RecoveryResponse("t", "r", attempt, 1, ("r",)),
-            RepositoryAck("t", "r", 3, 1, (), (1,)),
+            ProbeAnswer("t", "r", attempt=attempt, ready=True, members=("r",)),
+            RecoveryResponse("t", "r", attempt=attempt, copies=1, members=("r",)),
+            RepositoryAck("t", "r", incarnation=3, upto=1, singles=(), copies=(1,)),
         )
     ]
     assert ConfirmDurable(1, 1) in honest[-1]
@@ -114,7 +114,7 @@ def test_a_subscriber_is_not_handed_what_a_stranger_forged(sender: int, name: st
     subscriber = ReliableSubscriber("t", "billing", Incarnation(3))
     subscriber.step(0, MEMBERS)
     subscriber.step(0, LinkUp("alice"))
-    subscriber.step(0, MoreRequested())
+    subscriber.step(0, EventsRequested())
     assert released(subscriber, sender, name) == []
     assert released(subscriber, R, "r") == [b"9.1.1"]
 
@@ -123,9 +123,9 @@ def released(subscriber: ReliableSubscriber, sender: int, name: str) -> list[byt
     """What it hands to its application when somebody steers it and tells of an event."""
     attempt = subscriber.steering.attempt
     told = (
-        ProbeAnswer("t", name, attempt, True, (name,), 0),
-        RecoveryResponse("t", name, attempt, 1, (name,)),
-        Persistent("t", name, attempt, 0, 1, (SequenceRun(1, 1, 9, 1, 1),)),
+        ProbeAnswer("t", name, attempt=attempt, ready=True, members=(name,), level=0),
+        RecoveryResponse("t", name, attempt=attempt, copies=1, members=(name,)),
+        Persistent("t", name, attempt=attempt, previous=0, upto=1, stretches=(SequenceRun(1, 1, 9, 1, 1),)),
     )
     effects: list[Effect] = []
     for event in told:
@@ -138,7 +138,7 @@ def released(subscriber: ReliableSubscriber, sender: int, name: str) -> list[byt
 def test_nobody_is_believed_before_the_broker_has_said_who_the_members_are() -> None:
     publisher = ReliablePublisher("t", "shop", Incarnation(3))
     publisher.step(0, LinkUp("alice"))
-    answer = LetterReceived(R, [ProbeAnswer("t", "r", publisher.steering.attempt, True, ("r",))])
+    answer = LetterReceived(R, [ProbeAnswer("t", "r", attempt=publisher.steering.attempt, ready=True, members=("r",))])
     assert publisher.step(1, answer) == []
     asked = [each for each in publisher.step(2, MEMBERS) if isinstance(each, SendLetter)]
     assert [each.to for each in asked] == [bundle_of("t")], "who answered before is asked again, at once"
@@ -151,8 +151,8 @@ def test_an_end_leaves_a_repository_that_is_no_member_any_more() -> None:
     publisher.step(0, Vouched("t", {"r": "keeper", "q": "keeper"}))
     publisher.step(0, LinkUp("alice"))
     attempt = publisher.steering.attempt
-    publisher.step(1, LetterReceived(R, [ProbeAnswer("t", "r", attempt, True, ("r",))]))
-    publisher.step(1, LetterReceived(R, [RecoveryResponse("t", "r", attempt, 1, ("r",))]))
+    publisher.step(1, LetterReceived(R, [ProbeAnswer("t", "r", attempt=attempt, ready=True, members=("r",))]))
+    publisher.step(1, LetterReceived(R, [RecoveryResponse("t", "r", attempt=attempt, copies=1, members=("r",))]))
     assert publisher.steering.steered
     publisher.step(2, Vouched("t", {"q": "keeper"}))
     assert not publisher.steering.steered
@@ -208,11 +208,11 @@ def test_a_stranger_tells_repositories_nothing() -> None:
     versions, heard = repository.registry.versions(), repository.gossip.bundle.peers["r2"].heard
     bundle.now += 1
     forged = (
-        GossipState(TOPIC, "r2", True, (StreamRanges(9, 1, 100, ()),), 1, principal="mallory"),
-        GossipAck(TOPIC, "r2", (SequenceRun(1, 1, 9, 1, 1),), (7,)),
-        GossipVoid(TOPIC, "r2", (StreamRanges(9, 1, 0, ((1, 5),)),)),
-        GossipFacts(TOPIC, "r2", (("member/r2", 1 << 40, "r2", b""),), "mallory"),
-        GossipFacts(TOPIC, "r2", (fact("member/r2", "mallory", 1 << 40),), "mallory"),
+        GossipState(TOPIC, "r2", ready=True, held=(StreamRanges(9, 1, 100, ()),), facts=1, principal="mallory"),
+        GossipAck(TOPIC, "r2", stretches=(SequenceRun(1, 1, 9, 1, 1),), digests=(7,)),
+        GossipVoid(TOPIC, "r2", voids=(StreamRanges(9, 1, 0, ((1, 5),)),)),
+        GossipFacts(TOPIC, "r2", facts=(("member/r2", 1 << 40, "r2", b""),), principal="mallory"),
+        GossipFacts(TOPIC, "r2", facts=(fact("member/r2", "mallory", 1 << 40),), principal="mallory"),
     )
     for sender in (MALLORY, publisher_id("mallory", repository_name("r2"))):
         bundle.step("r1", LetterReceived(sender, forged))

@@ -21,7 +21,7 @@ FIRST = (1 << 15) + 1  # attempt of the first life
 
 
 def introduction(attempt: int) -> Recovery:
-    return Recovery("t", "me", "subscriber", attempt, "", 1)
+    return Recovery("t", "me", role="subscriber", attempt=attempt, principal="", incarnation=1)
 
 
 class Bench(Steering):
@@ -42,7 +42,7 @@ def said(steering: Bench) -> list[Effect]:
 
 
 def probe(attempt: int = FIRST) -> SendLetter:
-    return SendLetter(bundle_of("t"), (Probe("t", "me", "subscriber", attempt),))
+    return SendLetter(bundle_of("t"), (Probe("t", "me", role="subscriber", attempt=attempt),))
 
 
 def recovery(name: str, attempt: int = FIRST) -> SendLetter:
@@ -52,12 +52,14 @@ def recovery(name: str, attempt: int = FIRST) -> SendLetter:
 def answer(
     steering: Bench, now: int, name: str, *, ready: bool = True, level: int = 0, members: tuple[str, ...] = ALL
 ) -> None:
-    event = ProbeAnswer("t", name, steering.attempt, ready, members, level)
+    event = ProbeAnswer("t", name, attempt=steering.attempt, ready=ready, members=members, level=level)
     assert not steering.at(now).hear(IDS[name], event)
 
 
 def accept(steering: Bench, now: int, name: str) -> bool:
-    return steering.at(now).hear(IDS[name], RecoveryResponse("t", name, steering.attempt, 1, ALL, epoch=7))
+    return steering.at(now).hear(
+        IDS[name], RecoveryResponse("t", name, attempt=steering.attempt, copies=1, members=ALL, epoch=7)
+    )
 
 
 def steered(name: str = "a") -> Bench:
@@ -169,17 +171,19 @@ def test_the_only_one_is_taken_again_at_once() -> None:
 def test_answers_to_an_earlier_attempt_are_ignored() -> None:
     steering = Bench()
     steering.at(0).link()
-    late = ProbeAnswer("t", "a", steering.attempt, True, ("a",))
+    late = ProbeAnswer("t", "a", attempt=steering.attempt, ready=True, members=("a",))
     answer(steering, 1, "b", members=("b",))
     steering.at(2).suspect("no reason")
     steering.at(3).hear(IDS["a"], late)
     assert steering.repository == ""
     answer(steering, 4, "b", members=("b",))
-    assert not steering.at(5).hear(IDS["b"], RecoveryResponse("t", "b", steering.attempt - 1, 1, ALL))
+    assert not steering.at(5).hear(
+        IDS["b"], RecoveryResponse("t", "b", attempt=steering.attempt - 1, copies=1, members=ALL)
+    )
     assert not steering.steered
     assert accept(steering, 6, "b")
-    assert not steering.at(7).hear(IDS["b"], Sync("t", "b", steering.attempt - 1, 5))
-    assert steering.at(7).hear(IDS["b"], Sync("t", "b", steering.attempt, 5))
+    assert not steering.at(7).hear(IDS["b"], Sync("t", "b", attempt=steering.attempt - 1, upto=5))
+    assert steering.at(7).hear(IDS["b"], Sync("t", "b", attempt=steering.attempt, upto=5))
 
 
 def test_attempts_grow_from_life_to_life() -> None:
@@ -194,10 +198,14 @@ def test_attempts_grow_from_life_to_life() -> None:
 
 def test_only_the_repository_itself_is_believed() -> None:
     steering = steered("a")
-    assert steering.at(1).hear(IDS["a"], RepositoryAck("t", "a", 1, 5))
-    assert not steering.at(1).hear(IDS["b"], RepositoryAck("t", "a", 1, 5)), "somebody else under its name"
-    assert not steering.at(1).hear(IDS["b"], RepositoryAck("t", "b", 1, 5))
-    assert not steering.at(1).hear(IDS["b"], Denial("t", "a", steering.attempt, Refusal.NOT_AUTHORISED, "no"))
+    assert steering.at(1).hear(IDS["a"], RepositoryAck("t", "a", incarnation=1, upto=5))
+    assert not steering.at(1).hear(IDS["b"], RepositoryAck("t", "a", incarnation=1, upto=5)), (
+        "somebody else under its name"
+    )
+    assert not steering.at(1).hear(IDS["b"], RepositoryAck("t", "b", incarnation=1, upto=5))
+    assert not steering.at(1).hear(
+        IDS["b"], Denial("t", "a", attempt=steering.attempt, code=Refusal.NOT_AUTHORISED, reason="no")
+    )
     assert steering.ended is None
 
 
@@ -207,7 +215,9 @@ def test_who_is_not_authorised_is_told_why_and_ends() -> None:
     steering.at(0).link()
     answer(steering, 0, "a", members=("a",))
     said(steering)
-    assert not steering.at(1).hear(IDS["a"], Denial("t", "a", FIRST, Refusal.NOT_AUTHORISED, "ask the owner"))
+    assert not steering.at(1).hear(
+        IDS["a"], Denial("t", "a", attempt=FIRST, code=Refusal.NOT_AUTHORISED, reason="ask the owner")
+    )
     assert said(steering) == [Refuse(Refusal.NOT_AUTHORISED, "ask the owner")]
     assert steering.due == NEVER
     steering.at(2).link()
@@ -217,9 +227,9 @@ def test_who_is_not_authorised_is_told_why_and_ends() -> None:
 
 def test_who_is_revoked_later_is_told_too() -> None:
     steering = steered("a")
-    steering.at(1).hear(IDS["a"], Denial("t", "a", FIRST - 1, Refusal.NOT_AUTHORISED, "late"))
+    steering.at(1).hear(IDS["a"], Denial("t", "a", attempt=FIRST - 1, code=Refusal.NOT_AUTHORISED, reason="late"))
     assert said(steering) == []
-    steering.at(1).hear(IDS["a"], Denial("t", "a", 0, Refusal.NOT_AUTHORISED, "revoked"))
+    steering.at(1).hear(IDS["a"], Denial("t", "a", attempt=0, code=Refusal.NOT_AUTHORISED, reason="revoked"))
     assert said(steering) == [Refuse(Refusal.NOT_AUTHORISED, "revoked")]
     assert not steering.steered
 
@@ -229,13 +239,15 @@ def test_one_that_does_not_know_the_topic_is_left_out_and_not_asked_at_once() ->
     steering.at(0).link()
     answer(steering, 0, "a", members=("a",))
     said(steering)
-    steering.at(1).hear(IDS["a"], Denial("t", "a", FIRST, Refusal.UNKNOWN, "no such topic here"))
+    steering.at(1).hear(IDS["a"], Denial("t", "a", attempt=FIRST, code=Refusal.UNKNOWN, reason="no such topic here"))
     assert said(steering) == []
     assert steering.due == 1 + 100 * MILLISECOND
     steering.at(steering.due).tick()
     assert said(steering) == [probe(FIRST + 1)]
     answer(steering, SECOND, "a", members=("a",))
-    steering.at(SECOND).hear(IDS["a"], Denial("t", "a", FIRST + 1, Refusal.UNKNOWN, "no such topic here"))
+    steering.at(SECOND).hear(
+        IDS["a"], Denial("t", "a", attempt=FIRST + 1, code=Refusal.UNKNOWN, reason="no such topic here")
+    )
     assert steering.due == SECOND + 200 * MILLISECOND
     while steering.due < 5 * SECOND:
         steering.at(steering.due).tick()

@@ -56,7 +56,10 @@ class Desk:
         self, unit: str, before: Stamp, stamp: Stamp, *added: ProfileEntry, removed: tuple[ProfileEntry, ...] = ()
     ) -> None:
         peer = INSIDE if unit == B2 else OUTSIDE
-        self.profiles.hear(peer, ProfileChange(unit, before, stamp, added, removed, len(added)))
+        self.profiles.hear(
+            peer,
+            ProfileChange(unit=unit, before=before, stamp=stamp, added=added, removed=removed, predicates=len(added)),
+        )
         self.profiles.flush()
 
 
@@ -202,7 +205,18 @@ def test_a_long_profile_comes_in_parts_and_counts_when_it_is_whole() -> None:
     other.profiles.renumber(0, {B2: 2})
     for part in parts:
         assert other.filed == set()
-        other.profiles.hear(INSIDE, ProfileChange(B2, part.before, part.stamp, part.added, (), 2500, part.more))
+        other.profiles.hear(
+            INSIDE,
+            ProfileChange(
+                unit=B2,
+                before=part.before,
+                stamp=part.stamp,
+                added=part.added,
+                removed=(),
+                predicates=2500,
+                more=part.more,
+            ),
+        )
     assert len(other.filed) == 2500
 
 
@@ -210,7 +224,9 @@ def test_a_former_life_of_ours_is_followed_not_obeyed() -> None:
     desk = Desk()
     desk.subscribe("t")
     desk.said.clear()
-    desk.profiles.hear(INSIDE, ProfileChange(ME, NEVER, (99 << 20, ME), (("old", ""),), ()))
+    desk.profiles.hear(
+        INSIDE, ProfileChange(unit=ME, before=NEVER, stamp=(99 << 20, ME), added=(("old", ""),), removed=())
+    )
     (mine,) = [message for _, message in desk.said if isinstance(message, ProfileChange)]
     assert mine.stamp > (99 << 20, ME)
     assert (mine.before, mine.added) == (NEVER, (("t", ""),))
@@ -226,4 +242,4 @@ def test_wants_that_cannot_be_are_refused(want: ProfileEntry) -> None:
 
 def test_what_is_not_shared_is_refused() -> None:
     with pytest.raises(FrameError, match="no member of a scope"):
-        Desk().profiles.hear(OUTSIDE, ProfileChange(B2, NEVER, (1, B2)))
+        Desk().profiles.hear(OUTSIDE, ProfileChange(unit=B2, before=NEVER, stamp=(1, B2)))

@@ -239,8 +239,8 @@ def test_a_receipt_for_nobody_goes_nowhere() -> None:
     lab = Lab(*CHAIN)
     broker = lab.site("b")
     for mark in ("t", f"{MARKS}1/2", f"{MARKS}1/2/x/y", f"{MARKS}1/2/../z", f"{MARKS}1/2/b", f"{MARKS}1/2/unknown"):
-        receipt = MarkReceipt(mark, "c", ())
+        receipt = MarkReceipt(mark=mark, broker="c", neighbours=())
         lab.world.act(broker, "hears", partial(broker.network.settlement.hear, receipt))
-    tired = MarkReceipt(f"{MARKS}1/2/a", "c", (), 63)
+    tired = MarkReceipt(mark=f"{MARKS}1/2/a", broker="c", neighbours=(), hops=63)
     lab.world.act(broker, "hears", lambda: broker.network.settlement.hear(tired))
     assert not lab.world.said["MarkReceipt"]

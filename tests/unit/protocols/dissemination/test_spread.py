@@ -10,9 +10,9 @@ import pytest
 from tests.unit.protocols.message_ports import KeepingPort
 
 from stentor.machine import Append, Report, Rewrite, Step
-from stentor.model.access import Grant, Membership, SharedFact, TopicTerms
 from stentor.model.errors import FrameError
 from stentor.model.messages import AccessFacts, AccessReceipt, Digest, Message
+from stentor.model.trust.access import Grant, Membership, SharedFact, TopicTerms
 from stentor.protocols.dissemination import access_log, waves
 from stentor.protocols.dissemination.spread import AccessSpread
 from stentor.protocols.neighbours import Neighbour, Neighbours
@@ -83,7 +83,7 @@ class Site:
             self.write()
 
     def tell(self, topic: str, *facts: SharedFact, token: int = 0) -> None:
-        self.do(lambda: self.spread.tell(self.repository, AccessFacts(topic, facts, token)))
+        self.do(lambda: self.spread.tell(self.repository, AccessFacts(topic=topic, facts=facts, token=token)))
 
     def write(self) -> None:
         """The disk does what it was asked for, and what that leads to."""
@@ -289,7 +289,7 @@ def test_a_difference_that_stays_is_found_out_by_digests_and_one_that_passes_is_
 def test_facts_that_cannot_be_are_refused_and_change_nothing() -> None:
     fleet = Fleet("ab")
     with pytest.raises(FrameError):
-        fleet["b"].spread.hear("a", AccessFacts("orders", (TERMS, ("member/\0", 1, "r1", b"")), 1))
+        fleet["b"].spread.hear("a", AccessFacts(topic="orders", facts=(TERMS, ("member/\0", 1, "r1", b"")), token=1))
     assert fleet["b"].known == {}
 
 
@@ -394,7 +394,7 @@ def test_more_than_the_most_waves_are_spread_without_a_receipt(monkeypatch: pyte
     fleet = Fleet("ab")
     fleet["b"].is_slow = True
     given = [
-        fleet["a"].spread.tell(fleet["a"].repository, AccessFacts(f"t{number}", (TERMS,), token=number))
+        fleet["a"].spread.tell(fleet["a"].repository, AccessFacts(topic=f"t{number}", facts=(TERMS,), token=number))
         for number in (1, 2, 3)
     ]
     assert given == [True, True, False]

@@ -13,7 +13,9 @@ UNITS = [*(f"a/x/{number}" for number in range(5)), "a/x", "a/y", "a/z", "a", "b
 def said(dice: random.Random, unit: str, version: int) -> Presence:
     others = [other for other in dice.sample([*UNITS, "q/none"], dice.randrange(6)) if other != unit]
     gateways = tuple(Gateway(other, 1, dice.choice((1000, 2000))) for other in others)
-    return Presence(unit, version, unit, 0, "", gateways, left=dice.random() < 0.1)
+    return Presence(
+        unit=unit, version=version, speaker=unit, number=0, address="", gateways=gateways, left=dice.random() < 0.1
+    )
 
 
 def test_only_the_last_word_of_each_unit_counts_whatever_was_said_before() -> None:
@@ -34,9 +36,13 @@ def test_only_the_last_word_of_each_unit_counts_whatever_was_said_before() -> No
 
 def test_an_edge_needs_the_word_of_both_ends() -> None:
     graph = ConnectivityGraph(Context(ScopePath.parse("a/1")))
-    graph.take(Presence("a/1", 1, "a/1", 0, "", (Gateway("a/2", 1, 1000),)))
+    graph.take(
+        Presence(unit="a/1", version=1, speaker="a/1", number=0, address="", gateways=(Gateway("a/2", 1, 1000),))
+    )
     assert not graph.reaches("a/2")
-    graph.take(Presence("a/2", 1, "a/2", 1, "", (Gateway("a/1", 1, 1000),)))
+    graph.take(
+        Presence(unit="a/2", version=1, speaker="a/2", number=1, address="", gateways=(Gateway("a/1", 1, 1000),))
+    )
     assert graph.reaches("a/2")
-    graph.take(Presence("a/2", 2, "a/2", 1, left=True))
+    graph.take(Presence(unit="a/2", version=2, speaker="a/2", number=1, left=True))
     assert not graph.reaches("a/2")

@@ -40,7 +40,7 @@ class Desk:
         links = tuple(Gateway(each, 1, 1000) for each in gateways)
         speaker = more.pop("speaker", unit if unit.count("/") == 2 else f"{unit}/b1")
         number = more.pop("number", 1)
-        presence = Presence(unit, version, speaker, number, gateways=links, **more)  # type: ignore[arg-type]
+        presence = Presence(unit=unit, version=version, speaker=speaker, number=number, gateways=links, **more)  # type: ignore[arg-type]
         self.gateways.hear(peer, presence)
 
     def told(self, peer: str) -> list[Presence]:
@@ -193,6 +193,6 @@ def test_the_last_of_a_unit_takes_it_along() -> None:
 def test_what_cannot_be_is_refused(peer: str, unit: str, more: dict[str, int]) -> None:
     with pytest.raises(FrameError):
         Desk(B2, HALL).hear(peer, unit, **more)
-    presence = Presence("north/hall", 1, HALL, 1, gateways=(Gateway("south", 1, 0),))
+    presence = Presence(unit="north/hall", version=1, speaker=HALL, number=1, gateways=(Gateway("south", 1, 0),))
     with pytest.raises(FrameError):
         Desk(B2, HALL).gateways.hear(HALL, presence)

@@ -33,7 +33,7 @@ def test_a_unit_goes_with_its_last_broker() -> None:
     gateways = gateways_of("x/y/a", 0, 0, 0)
     port = KeepingPort("", lambda _, message: said.append(message))
     gateways.link_up(ScopePath.parse("x/z/b"), 1000, port)
-    gateways.hear("x/z/b", Presence("x/z", 1, "x/z/b", 1))
+    gateways.hear("x/z/b", Presence(unit="x/z", version=1, speaker="x/z/b", number=1))
     gateways.leave()
     left = [each.unit for each in said if isinstance(each, Presence) and each.left]
     assert left == ["x/y"], "x holds another, and x/y/a is nobody's business outside"
@@ -44,7 +44,7 @@ def test_a_unit_stays_with_those_whom_its_broker_cannot_reach() -> None:
     gateways = gateways_of("x/a", 0, 0)
     port = KeepingPort("", lambda _, message: said.append(message))
     gateways.link_up(ScopePath.parse("x/b"), 1000, port)
-    gateways.hear("x/b", Presence("x/b", 1, "x/b", 1))
+    gateways.hear("x/b", Presence(unit="x/b", version=1, speaker="x/b", number=1))
     gateways.link_down("x/b")
     gateways.link_up(ScopePath.parse("z/c"), 1000, port)
     gateways.leave()

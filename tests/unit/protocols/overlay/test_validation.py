@@ -17,7 +17,16 @@ def graph() -> ConnectivityGraph:
     for number in (1, 2, 3):
         others = [f"a/{other}" for other in (1, 2, 3) if other != number]
         unit = f"a/{number}"
-        made.take(Presence(unit, 1, unit, number, "", tuple(Gateway(other, 1, 1000) for other in others)))
+        made.take(
+            Presence(
+                unit=unit,
+                version=1,
+                speaker=unit,
+                number=number,
+                address="",
+                gateways=tuple(Gateway(other, 1, 1000) for other in others),
+            )
+        )
     assert made.cache.hop("a/3") == "a/3"
     made.validate()
     return made

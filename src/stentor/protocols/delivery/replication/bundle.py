@@ -5,8 +5,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping
 
 from stentor.model.control import GossipAck, GossipState, SequenceRun, StreamRanges
-from stentor.model.record import Kind, RecordHeader, Row, StreamId
-from stentor.model.span import Span, Spans
+from stentor.model.stored.record import RecordHeader, RecordKind, Row, StreamId
+from stentor.model.stored.span import Span, Spans
 from stentor.protocols.delivery.repository.storing.publisher_stream import PublisherStream
 from stentor.protocols.delivery.repository.storing.streams import Streams
 
@@ -280,7 +280,7 @@ class Bundle:
         for stream in streams:
             if stream.stored.covers(1, stream.announced.last):
                 continue
-            gaps = stream.overdue(stream.wanted_from(peer.name), settled)
+            gaps = stream.overdue(stream.offered_by(peer.name), settled)  # what it has forgotten is with another one
             for other in self.peers.values():
                 if other is not peer and other.asked > since and stream.id in other.wanted:
                     gaps = [rest for gap in gaps for rest in other.wanted[stream.id].missing(*gap)]
@@ -296,4 +296,4 @@ class Bundle:
 
 
 def line_of(run: SequenceRun, digest: int) -> RecordHeader:
-    return RecordHeader(run.sequence, run.count, run.publisher, run.incarnation, run.first, Kind.EVENTS, digest)
+    return RecordHeader(run.sequence, run.count, run.publisher, run.incarnation, run.first, RecordKind.EVENTS, digest)

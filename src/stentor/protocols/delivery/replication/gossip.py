@@ -27,8 +27,8 @@ from stentor.model.control import (
     Retransmission,
     StreamRanges,
 )
-from stentor.model.record import Fact, Kind, RecordHeader
-from stentor.model.span import Spans
+from stentor.model.stored.record import Fact, RecordHeader, RecordKind
+from stentor.model.stored.span import Spans
 from stentor.protocols.delivery.authentication import introduced
 from stentor.protocols.delivery.replication.bundle import PeerChange, PeerRepository
 from stentor.protocols.delivery.replication.membership import MembershipView
@@ -149,7 +149,7 @@ class Gossip:
             self.membership.join()
         if len(self.bundle.peers) > before:
             self.tell_all()
-            self._state.say(GossipFacts(self._topic, self._settings.name, self._registry.newer_than({})))
+            self._state.say(GossipFacts(self._topic, self._settings.name, facts=self._registry.newer_than({})))
         return gone
 
     def stored(self, lines: Sequence[RecordHeader]) -> None:
@@ -159,8 +159,9 @@ class Gossip:
         if lines and self.bundle.peers:
             runs = tuple(run_of(line) for line in lines)
             digests = tuple(line.digest for line in lines)
-            skipped = tuple((line.sequence, line.end) for line in lines if line.kind is Kind.SKIPPED)
-            self._state.say(GossipAck(self._topic, self._settings.name, runs, digests, skipped))
+            skipped = tuple((line.sequence, line.end) for line in lines if line.kind is RecordKind.SKIPPED)
+            me = self._settings.name
+            self._state.say(GossipAck(self._topic, me, stretches=runs, digests=digests, skipped=skipped))
 
     def lost(self, stream: PublisherStream) -> None:
         """Note that some of a stream turned out to be damaged: others must not count on it."""
@@ -214,8 +215,9 @@ class Gossip:
         )
         voids = tuple(StreamRanges(*stream.id, 0, stream.voids.pairs()) for stream in streams if stream.voids)
         lost = tuple(StreamRanges(*each.id, 0, each.written_off.pairs()) for each in streams if each.written_off)
-        told = ((lost, True), (voids, False))
-        self._state.say(state, to, *(GossipVoid(self._topic, self._settings.name, *each) for each in told if each[0]))
+        me, gone = self._settings.name, ((lost, True), (voids, False))
+        news = [GossipVoid(self._topic, me, voids=each, lost=is_lost) for each, is_lost in gone if each]
+        self._state.say(state, to, *news)
         if thorough and to is None:
             self._invite()
             for peer in self.bundle.peers.values():
@@ -230,7 +232,7 @@ class Gossip:
                 self._state.say(self.invitation(), peer)
 
     def invitation(self) -> GossipFacts:
-        return GossipFacts(self._topic, self._settings.name, self._registry.newer_than({}))
+        return GossipFacts(self._topic, self._settings.name, facts=self._registry.newer_than({}))
 
     def knows(self, sender: int) -> bool:
         """Whether this id is that of a member."""
@@ -316,7 +318,7 @@ class Gossip:
         registry, digest = self._registry, request.digest
         facts = registry.registered_since(digest) if digest else registry.newer_than(request.versions)
         if facts:
-            self._state.say(GossipFacts(self._topic, self._settings.name, facts), peer)
+            self._state.say(GossipFacts(self._topic, self._settings.name, facts=facts), peer)
 
     def _on_request(self, peer: PeerRepository, request: GossipRequest) -> None:
         self.responder.answer(peer.name, request)
@@ -370,19 +372,26 @@ class Gossip:
         """Ask what is registered elsewhere; one that may not have heard our principal believes us if we name it."""
         mine = self._registry.introduction(self._settings.name)
         if mine:
-            self._state.say(GossipFacts(self._topic, self._settings.name, mine), peer)
+            self._state.say(GossipFacts(self._topic, self._settings.name, facts=mine), peer)
         digest, asked = self._registry.digest, peer.facts_asked
         if self._registry.registered_since(peer.facts) is None:  # else it lacks something, and asks us
             peer.facts_asked = digest, peer.facts
             has_asked = peer.facts_asked == asked  # … what was registered since then, and it could not tell
             versions, since = (self._registry.versions(), 0) if has_asked else ({}, digest)
-            self._state.say(FactsRequest(self._topic, self._settings.name, versions, since), peer)
+            self._state.say(FactsRequest(self._topic, self._settings.name, versions=versions, digest=since), peer)
 
     def _tell_steering(self, peer: PeerRepository) -> None:
         """A storage for a unit must know whom others steer, or it cannot offer to do it."""
         if self._feeds.cursors:
             said = tuple(
-                GossipSteering(self._topic, self._settings.name, "subscriber", name, cursor.incarnation, cursor.attempt)
+                GossipSteering(
+                    self._topic,
+                    self._settings.name,
+                    role="subscriber",
+                    name=name,
+                    incarnation=cursor.incarnation,
+                    attempt=cursor.attempt,
+                )
                 for name, cursor in self._feeds.cursors.items()
             )
             self._state.send(inbox_of(repository_name(peer.name)), *said)

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from stentor.machine import Scanned
 from stentor.model.communication import inbox_of, repository_name
 from stentor.model.control import GossipAck, GossipRequest, GossipVoid, Retransmission, StreamRanges
-from stentor.model.record import Kind, Record
-from stentor.model.span import Spans
+from stentor.model.stored.record import Record, RecordKind
+from stentor.model.stored.span import Spans
 from stentor.protocols.delivery.repository.ledger_reads import AnswerPeer
 from stentor.protocols.delivery.repository.serving.dissemination_table import run_of
 from stentor.protocols.delivery.repository.serving.subscriber_feeds import LETTER
@@ -47,7 +47,7 @@ class RepairResponder:
             if room <= 0:
                 break
         if voids:
-            self._state.say(GossipVoid(self._topic, self._name, tuple(voids)), peer)
+            self._state.say(GossipVoid(self._topic, self._name, voids=tuple(voids)), peer)
         self._send(peer, records)
 
     def _read(self, peer: str, sequence: int, request: GossipRequest) -> None:
@@ -65,7 +65,7 @@ class RepairResponder:
         letters: list[list[Record]] = []
         room = 0
         for record in records:
-            if record.line.kind is Kind.EVENTS:
+            if record.line.kind is RecordKind.EVENTS:
                 if room < len(record.frame):  # a letter is never cut: its times belong to its frames
                     letters.append([])
                     room = LETTER
@@ -81,7 +81,9 @@ class RepairResponder:
     def _numbers(self, records: list[Record]) -> GossipAck:
         """Our numbers of these: an epoch that a client has from us means the same to who serves it next."""
         lines = [record.line for record in records]
-        return GossipAck(self._topic, self._name, tuple(map(run_of, lines)), tuple(line.digest for line in lines))
+        return GossipAck(
+            self._topic, self._name, stretches=tuple(map(run_of, lines)), digests=tuple(line.digest for line in lines)
+        )
 
 
 def _places(stream: PublisherStream, wanted: StreamRanges) -> Iterator[int]:

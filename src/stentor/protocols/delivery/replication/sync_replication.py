@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from stentor.machine import MILLISECOND
 from stentor.model.control import GossipSync, HandedOut, Recovery
-from stentor.model.record import StreamId
-from stentor.model.span import Spans
+from stentor.model.stored.record import StreamId
+from stentor.model.stored.span import Spans
 from stentor.protocols.delivery.replication.bundle import PeerRepository
 from stentor.protocols.delivery.replication.membership import MembershipView
 from stentor.protocols.delivery.repository.serving.steering_answers import SteeringAnswers
@@ -107,7 +107,15 @@ class SyncReplication:
         syncs = {name: note.done for name, note in notes.items()}
         handed = {name: note.handed for name, note in notes.items() if note.handed.life}
         registrations = {name: note.registration for name, note in notes.items() if note.registration}
-        return GossipSync(self._state.topic, self._state.settings.name, syncs, asking, whole, handed, registrations)
+        return GossipSync(
+            self._state.topic,
+            self._state.settings.name,
+            syncs=syncs,
+            asking=asking,
+            whole=whole,
+            handed=handed,
+            registrations=registrations,
+        )
 
     def tell_all(self, peer: PeerRepository) -> None:
         """Tell another repository, which knows something else of subscribers, what is written down here."""

@@ -27,7 +27,7 @@ from stentor.model.communication import repository_name
 from stentor.model.control import ControlEvent, PublisherOrder, Retransmission
 from stentor.model.ids import publisher_id
 from stentor.model.mail import mail_filter
-from stentor.model.status import TopicHealth
+from stentor.model.reports.status import TopicHealth
 from stentor.protocols.delivery.authentication import is_forged
 from stentor.protocols.delivery.repository.deferred import TellAccess, TellRegistrations
 from stentor.protocols.delivery.repository.ledger_reads import LoadTail

@@ -11,7 +11,7 @@ from stentor.machine import Step
 from stentor.model.control import Persistent, Rectify, SubscriberEnd
 from stentor.model.errors import Refusal
 from stentor.model.ids import Incarnation
-from stentor.model.record import StreamId
+from stentor.model.stored.record import StreamId
 from stentor.protocols.delivery.endpoint_api import ConfirmDurable, Leaving, ReportLoss
 from stentor.protocols.delivery.retry_timer import RetryTimer
 from stentor.protocols.delivery.settings import SubscriberSettings
@@ -75,7 +75,14 @@ class Handing:
         if self._repeat.due > self._step.now:
             return None, self._repeat.due
         self._repeat.again(self._step.now)
-        end = SubscriberEnd(self._topic, self._name, attempt, self._incarnation, self._given, self._unsubscribes)
+        end = SubscriberEnd(
+            self._topic,
+            self._name,
+            attempt=attempt,
+            incarnation=self._incarnation,
+            given=self._given,
+            unsubscribes=self._unsubscribes,
+        )
         return end, self._repeat.due
 
     def complete(self) -> None:

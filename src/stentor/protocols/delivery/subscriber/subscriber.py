@@ -21,8 +21,8 @@ from stentor.model.control import (
     Sync,
 )
 from stentor.model.ids import Incarnation
-from stentor.model.record import StreamId
-from stentor.model.span import Span
+from stentor.model.stored.record import StreamId
+from stentor.model.stored.span import Span
 from stentor.model.topic import check_topic
 from stentor.protocols.delivery import endpoint_api, transport
 from stentor.protocols.delivery.repository.registry import top_of
@@ -106,7 +106,7 @@ class ReliableSubscriber:
             transport.LetterReceived: self._on_letter,
             transport.Listening: self._on_listening,
             endpoint_api.Acknowledged: self._on_acknowledged,
-            endpoint_api.MoreRequested: self._on_more_requested,
+            endpoint_api.EventsRequested: self._on_more_requested,
             endpoint_api.DurabilityAwaited: lambda awaited: self._waiting.append(awaited.token),
             endpoint_api.Leaving: self._on_leaving,
             TimerFired: self._on_timer,
@@ -202,7 +202,8 @@ class ReliableSubscriber:
 
     def _explore(self, chain: PersistentChain, *, tuned: bool = False) -> None:
         """Ask what there is after what we know."""
-        self._send(SubscriberNak(self.topic, self.name, chain.attempt, (), chain.upto, tuned, self._handing.asks))
+        after, asks = chain.upto, self._handing.asks
+        self._send(SubscriberNak(self.topic, self.name, attempt=chain.attempt, after=after, tuned=tuned, asks=asks))
 
     def _on_letter(self, letter: transport.LetterReceived) -> None:
         for event in letter.events:
@@ -410,12 +411,12 @@ class ReliableSubscriber:
         if spans:
             if not asking.open:
                 asking.ask(now)
-            self._send(SubscriberNak(self.topic, self.name, chain.attempt, tuple(spans)))
+            self._send(SubscriberNak(self.topic, self.name, attempt=chain.attempt, missing=tuple(spans)))
         return min(due, asking.due)
 
     # ---- the application
 
-    def _on_more_requested(self, _: endpoint_api.MoreRequested) -> None:
+    def _on_more_requested(self, _: endpoint_api.EventsRequested) -> None:
         self._wants_more = not self._handing.is_leaving
         if not self._handing.asks:
             self._handing.asks = True
@@ -468,14 +469,14 @@ class ReliableSubscriber:
 
     def _report(self) -> int:
         """Say what is acknowledged, and again until it is synced; return when to look again."""
-        chain = self.chain
+        chain, life = self.chain, self._incarnation
         if chain is None:
             return NEVER
         if self._reports.is_ignored(chain):
             return self._suspect("it does not sync what is acknowledged")
         spans, due = self._reports.take(chain, bool(self._waiting))
         if spans:
-            ack = SubscriberAck(self.topic, self.name, self._incarnation, chain.repository, spans)
+            ack = SubscriberAck(self.topic, self.name, incarnation=life, repository=chain.repository, spans=spans)
             self._step.emit(transport.SendLetter(bundle_of(self.topic), (ack,)))
         return due
 
@@ -484,13 +485,12 @@ class ReliableSubscriber:
         chain, ended = self.chain, self.steering.ended
         if chain is not None and chain.explored and not self._reports.unsent and chain.frontier <= chain.sync:
             self._unsafe = False
-        if not self._waiting or (self._unsafe and ended is None):
+        if self._unsafe and ended is None:
             return
+        why = ended if self._unsafe else None
+        code, reason = (None, "") if why is None else (why.code, why.reason)
         for token in self._waiting:
-            if self._unsafe and ended is not None:
-                self._step.emit(endpoint_api.ConfirmDurable(token, 0, ended.code, ended.reason))
-            else:
-                self._step.emit(endpoint_api.ConfirmDurable(token))
+            self._step.emit(endpoint_api.ConfirmDurable(token, 0, code, reason))
         self._waiting = []
 
     def _on_timer(self, fired: TimerFired) -> None:

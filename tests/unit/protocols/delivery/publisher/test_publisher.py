@@ -19,7 +19,7 @@ from stentor.model.control import (
 )
 from stentor.model.errors import BodyTooLarge, Refusal, TopicError
 from stentor.model.ids import Incarnation, publisher_id, topic_id
-from stentor.model.trace import TraceKind
+from stentor.model.reports.trace import TraceKind
 from stentor.protocols.delivery.endpoint_api import (
     ConfirmDurable,
     DrawLife,
@@ -78,8 +78,8 @@ class Bench:
 
     def steer(self, copies: int = 1, members: tuple[str, ...] = ("r",)) -> list[Effect]:
         attempt = self.publisher.steering.attempt
-        self.hear(ProbeAnswer("t", "r", attempt, True, ("r",)))
-        return self.hear(RecoveryResponse("t", "r", attempt, copies, members))
+        self.hear(ProbeAnswer("t", "r", attempt=attempt, ready=True, members=("r",)))
+        return self.hear(RecoveryResponse("t", "r", attempt=attempt, copies=copies, members=members))
 
     def send(self, *bodies: bytes) -> list[Effect]:
         for body in bodies:
@@ -87,7 +87,7 @@ class Bench:
         return self.step(TurnEnded())
 
     def ack(self, upto: int, singles: tuple[tuple[int, int], ...] = (), copies: tuple[int, ...] = ()) -> list[Effect]:
-        return self.hear(RepositoryAck("t", "r", LIFE, upto, singles, copies))
+        return self.hear(RepositoryAck("t", "r", incarnation=LIFE, upto=upto, singles=singles, copies=copies))
 
 
 def ready(settings: PublisherSettings | None = None, copies: int = 1) -> Bench:
@@ -98,7 +98,9 @@ def ready(settings: PublisherSettings | None = None, copies: int = 1) -> Bench:
 
 
 def order(first: int, last: int, acknowledged: int = 0) -> SendLetter:
-    return SendLetter(BUNDLE, (PublisherOrder("t", "me", LIFE, first, last, acknowledged),))
+    return SendLetter(
+        BUNDLE, (PublisherOrder("t", "me", incarnation=LIFE, first=first, last=last, acknowledged=acknowledged),)
+    )
 
 
 def published(effects: list[Effect]) -> list[tuple[int, int]]:
@@ -152,24 +154,26 @@ def test_what_is_held_in_a_unit_is_published_there_only() -> None:
     bench = Bench()
     bench.step(LinkUp("alice", "north/b1"))
     attempt = bench.publisher.steering.attempt
-    bench.hear(ProbeAnswer("t", "r", attempt, True, ("r",)))
-    bench.hear(RecoveryResponse("t", "r", attempt, 1, ("r",), within="north"))
+    bench.hear(ProbeAnswer("t", "r", attempt=attempt, ready=True, members=("r",)))
+    bench.hear(RecoveryResponse("t", "r", attempt=attempt, copies=1, members=("r",), within="north"))
     (publish,) = [each for each in bench.send(b"1") if isinstance(each, Publish)]
     assert publish.to == "$within/north/t"
     assert publish.block.topic == topic_id("$within/north/t")
-    effects = bench.hear(RepositoryNak("t", "r", LIFE, ((1, 1),)))
+    effects = bench.hear(RepositoryNak("t", "r", incarnation=LIFE, missing=((1, 1),)))
     assert [(each.to, len(each.blocks)) for each in effects if isinstance(each, SendLetter)] == [
         ("$to/repository:r", 1)
     ]
     bench.step(LinkDown())
     assert published(bench.step(LinkUp("alice", "south/b2"))) == []
     assert published(bench.send(b"2")) == [], "until the storage of this unit steers it"
-    assert bench.hear(RepositoryNak("t", "r", LIFE, ((1, 1),))) == []
-    bench.hear(Denial("t", "r", attempt, Refusal.BUSY, "not here"))
+    assert bench.hear(RepositoryNak("t", "r", incarnation=LIFE, missing=((1, 1),))) == []
+    bench.hear(Denial("t", "r", attempt=attempt, code=Refusal.BUSY, reason="not here"))
     bench.wait()
     attempt = bench.publisher.steering.attempt
-    bench.hear(ProbeAnswer("t", "s", attempt, True, ("s",)), sender=ANOTHER)
-    effects = bench.hear(RecoveryResponse("t", "s", attempt, 1, ("s",), within="south"), sender=ANOTHER)
+    bench.hear(ProbeAnswer("t", "s", attempt=attempt, ready=True, members=("s",)), sender=ANOTHER)
+    effects = bench.hear(
+        RecoveryResponse("t", "s", attempt=attempt, copies=1, members=("s",), within="south"), sender=ANOTHER
+    )
     assert [each.to for each in effects if isinstance(each, Publish)] == ["$within/south/t"]
 
 
@@ -192,10 +196,10 @@ def test_what_is_acknowledged_is_forgotten() -> None:
     for body in (b"1", b"2", b"3"):
         bench.send(body)
     bench.ack(0, singles=((2, 2),))
-    assert resent(bench.hear(RepositoryNak("t", "r", LIFE, ((1, 3),)))) == [[(1, 1), (3, 3)]]
+    assert resent(bench.hear(RepositoryNak("t", "r", incarnation=LIFE, missing=((1, 3),)))) == [[(1, 1), (3, 3)]]
     bench.ack(3)
     assert bench.publisher.unacked.size == 0
-    assert resent(bench.hear(RepositoryNak("t", "r", LIFE, ((1, 3),)))) == []
+    assert resent(bench.hear(RepositoryNak("t", "r", incarnation=LIFE, missing=((1, 3),)))) == []
 
 
 @pytest.mark.req("RD-04", "RD-17")
@@ -203,11 +207,20 @@ def test_exactly_what_is_missing_is_sent_again_to_the_whole_bundle() -> None:
     bench = ready(PublisherSettings(letter=1000))
     for _ in range(6):
         bench.send(*[bytes(200)] * 2)
-    effects = bench.hear(RepositoryNak("t", "r", LIFE, ((4, 4), (7, 9))), RepositoryNak("t", "r", LIFE, ((3, 3),)))
+    effects = bench.hear(
+        RepositoryNak("t", "r", incarnation=LIFE, missing=((4, 4), (7, 9))),
+        RepositoryNak("t", "r", incarnation=LIFE, missing=((3, 3),)),
+    )
     assert resent(effects) == [[(3, 4), (7, 8)], [(9, 10)]], "letters are not too large"
-    assert resent(bench.hear(RepositoryNak("t", "r", LIFE - 1, ((1, 2),)))) == [], "of an earlier life"
-    assert resent(bench.hear(RepositoryNak("t", "r", LIFE, ((1, 2),)), sender=5)) == [], "somebody else"
-    assert resent(bench.hear(RepositoryNak("t", "q", LIFE, ((1, 2),)))) == [], "one that does not steer us"
+    assert resent(bench.hear(RepositoryNak("t", "r", incarnation=LIFE - 1, missing=((1, 2),)))) == [], (
+        "of an earlier life"
+    )
+    assert resent(bench.hear(RepositoryNak("t", "r", incarnation=LIFE, missing=((1, 2),)), sender=5)) == [], (
+        "somebody else"
+    )
+    assert resent(bench.hear(RepositoryNak("t", "q", incarnation=LIFE, missing=((1, 2),)))) == [], (
+        "one that does not steer us"
+    )
 
 
 def test_who_waits_is_told_when_all_before_is_stored() -> None:
@@ -279,7 +292,7 @@ def test_silence_repeats_the_order_then_another_repository_is_looked_for() -> No
     assert bench.wait() == [order(1, 2)]
     assert bench.now == 900 * MILLISECOND
     attempt = bench.publisher.steering.attempt
-    assert bench.wait() == [SendLetter(BUNDLE, (Probe("t", "me", "publisher", attempt + 1),))]
+    assert bench.wait() == [SendLetter(BUNDLE, (Probe("t", "me", role="publisher", attempt=attempt + 1),))]
     assert bench.now == 2100 * MILLISECOND
     bench.ack(2)
     assert bench.publisher.unacked.events == 2, "it does not steer us any more"
@@ -291,7 +304,7 @@ def test_progress_makes_patient() -> None:
     bench.send(b"1", b"2", b"3")
     bench.wait()
     bench.wait()
-    bench.hear(RepositoryNak("t", "r", LIFE, ((3, 3),)))
+    bench.hear(RepositoryNak("t", "r", incarnation=LIFE, missing=((3, 3),)))
     assert bench.wait() == [order(1, 3)], "it is there, at least"
     bench.ack(2)
     start = bench.now
@@ -308,15 +321,28 @@ def test_a_recovery_tells_where_the_publisher_was_and_makes_the_repository_compa
     bench.hear(Migrate("t", "r"))
     bench.wait()
     attempt = bench.publisher.steering.attempt
-    effects = bench.hear(ProbeAnswer("t", "r", attempt, True, ("r",)))
+    effects = bench.hear(ProbeAnswer("t", "r", attempt=attempt, ready=True, members=("r",)))
     effects = effects or bench.wait()
     assert effects == [
         SendLetter(
             inbox_of(repository_name("r")),
-            (Recovery("t", "me", "publisher", attempt, "alice", LIFE, 2, answered=True),),
+            (
+                Recovery(
+                    "t",
+                    "me",
+                    role="publisher",
+                    attempt=attempt,
+                    principal="alice",
+                    incarnation=LIFE,
+                    last=2,
+                    answered=True,
+                ),
+            ),
         )
     ]
-    effects = bench.hear(RecoveryResponse("t", "r", attempt, 2, ("r", "q"), LIFE - 1, 17))
+    effects = bench.hear(
+        RecoveryResponse("t", "r", attempt=attempt, copies=2, members=("r", "q"), incarnation=LIFE - 1, last=17)
+    )
     assert effects == [order(1, 2), ReportSteering("r")]
     assert bench.publisher.recovered == (LIFE - 1, 17)
     assert bench.publisher.unacked.upto == 0
@@ -332,7 +358,7 @@ def test_a_new_link_asks_the_repository_again() -> None:
     effects = bench.link()
     assert [type(event) for each in effects if isinstance(each, SendLetter) for event in each.events] == [Recovery]
     attempt = bench.publisher.steering.attempt
-    assert bench.hear(RecoveryResponse("t", "r", attempt, 1, ("r",))) == [order(1, 1)]
+    assert bench.hear(RecoveryResponse("t", "r", attempt=attempt, copies=1, members=("r",))) == [order(1, 1)]
 
 
 @pytest.mark.req("RD-01")
@@ -342,7 +368,7 @@ def test_who_is_refused_is_told_and_so_is_everyone_who_waits() -> None:
     bench.step(DurabilityAwaited(1))
     bench.step(DurabilityAwaited(2, copies=2))
     attempt = bench.publisher.steering.attempt
-    effects = bench.hear(Denial("t", "r", attempt, Refusal.NOT_AUTHORISED, "revoked"))
+    effects = bench.hear(Denial("t", "r", attempt=attempt, code=Refusal.NOT_AUTHORISED, reason="revoked"))
     over = (0, Refusal.NOT_AUTHORISED, "revoked")
     assert effects == [ConfirmDurable(1, *over), ConfirmDurable(2, *over), Refuse(Refusal.NOT_AUTHORISED, "revoked")]
     assert bench.send(b"2") == []
@@ -370,34 +396,40 @@ def test_a_stream_is_resumed_after_a_number() -> None:
     bench.link()
     attempt = bench.publisher.steering.attempt
     assert attempt >> 15 == LIFE, "this life is newer than the stream"
-    said = bench.hear(ProbeAnswer("t", "r", attempt, True, ("r",)))
-    recovery = Recovery("t", "me", "publisher", attempt, "alice", 2, 10, resumes=True)
+    said = bench.hear(ProbeAnswer("t", "r", attempt=attempt, ready=True, members=("r",)))
+    recovery = Recovery(
+        "t", "me", role="publisher", attempt=attempt, principal="alice", incarnation=2, last=10, resumes=True
+    )
     assert SendLetter(inbox_of(repository_name("r")), (recovery,)) in said
-    bench.hear(RecoveryResponse("t", "r", attempt, 1, ("r",), incarnation=2, last=12))
+    bench.hear(RecoveryResponse("t", "r", attempt=attempt, copies=1, members=("r",), incarnation=2, last=12))
     assert bench.publisher.recovered == (2, 12)
     effects = bench.send(b"eleven", b"twelve")
     assert [(each.block.incarnation, each.block.catenation) for each in effects if isinstance(each, Publish)] == [
         (2, 11)
     ]
-    assert effects[1:] == [SendLetter(BUNDLE, (PublisherOrder("t", "me", 2, 11, 12, 10),))]
+    assert effects[1:] == [
+        SendLetter(BUNDLE, (PublisherOrder("t", "me", incarnation=2, first=11, last=12, acknowledged=10),))
+    ]
 
 
 def test_what_an_earlier_life_has_stored_is_not_sent_again() -> None:
     bench = resumed()
     assert bench.step(DurabilityAwaited(1)) == [ConfirmDurable(1, 1)], "all up to the number is stored"
-    bench.hear(RepositoryAck("t", "r", Incarnation(2), 13, (), (13,)))
+    bench.hear(RepositoryAck("t", "r", incarnation=Incarnation(2), upto=13, singles=(), copies=(13,)))
     assert published(bench.send(b"eleven", b"twelve")) == []
     assert bench.step(DurabilityAwaited(2)) == [ConfirmDurable(2, 1)]
     assert published(bench.send(b"thirteen", b"fourteen")) == [(13, 14)], "a frame goes whole"
     assert bench.step(DurabilityAwaited(3)) == []
-    assert ConfirmDurable(3, 1) in bench.hear(RepositoryAck("t", "r", Incarnation(2), 14, (), (14,)))
+    assert ConfirmDurable(3, 1) in bench.hear(
+        RepositoryAck("t", "r", incarnation=Incarnation(2), upto=14, singles=(), copies=(14,))
+    )
     assert bench.publisher.unacked.size == 0
 
 
 def test_what_an_earlier_life_has_stored_is_not_traced_as_published() -> None:
     bench = resumed()
     bench.publisher.traces = TraceBuffer()
-    bench.hear(RepositoryAck("t", "r", Incarnation(2), 12, (), (12,)))
+    bench.hear(RepositoryAck("t", "r", incarnation=Incarnation(2), upto=12, singles=(), copies=(12,)))
     bench.send(b"eleven", b"twelve")
     assert bench.publisher.traces.take(0) == []
     bench.send(b"thirteen")
@@ -408,8 +440,8 @@ def test_what_an_earlier_life_has_stored_is_not_traced_as_published() -> None:
 
 def denied(bench: Bench, newest: int) -> list[Effect]:
     attempt = bench.publisher.steering.attempt
-    bench.hear(ProbeAnswer("t", "r", attempt, True, ("r",)))
-    return bench.hear(Denial("t", "r", attempt, Refusal.FENCED, "a newer one", newest))
+    bench.hear(ProbeAnswer("t", "r", attempt=attempt, ready=True, members=("r",)))
+    return bench.hear(Denial("t", "r", attempt=attempt, code=Refusal.FENCED, reason="a newer one", newest=newest))
 
 
 @pytest.mark.req("RD-25")
@@ -423,7 +455,7 @@ def test_a_publisher_whose_clock_was_set_back_takes_the_next_life(resumption: Re
     assert not [effect for effect in effects if isinstance(effect, Refuse)], "nothing is given up"
     bench.step(LifeDrawn(7))
     bench.wait()
-    bench.hear(ProbeAnswer("t", "r", bench.publisher.steering.attempt, True, ("r",)))
+    bench.hear(ProbeAnswer("t", "r", attempt=bench.publisher.steering.attempt, ready=True, members=("r",)))
     assert bench.publisher.steering.attempt >> 15 == 10
     assert bench.publisher.incarnation == (2 if resumption else 10)
 

@@ -4,11 +4,11 @@ import msgspec
 from tests.paper.bundle import TOPIC, PaperBundle, block
 
 from stentor.machine import SECOND, StartTimer, TimerFired
-from stentor.model.access import TopicTerms
 from stentor.model.communication import repository_name
 from stentor.model.control import GossipAck, GossipState, SequenceRun, StreamRanges, TopicTask
 from stentor.model.ids import publisher_id
-from stentor.model.record import Kind, RecordHeader
+from stentor.model.stored.record import RecordHeader, RecordKind
+from stentor.model.trust.access import TopicTerms
 from stentor.protocols.delivery.replication.bundle import Bundle, PeerRepository
 from stentor.protocols.delivery.repository.repository import TopicRepository, TopicTick
 from stentor.protocols.delivery.repository.service import ServiceChange
@@ -25,7 +25,7 @@ def missing_in_steady_traffic(*held: tuple[int, int]) -> tuple[StreamRanges, ...
     bundle.admit({"r1": "", "r2": ""})
     stream = streams[STREAM]
     for first, last in held:
-        stream.file(RecordHeader(first, last - first + 1, *STREAM, first, Kind.EVENTS))
+        stream.file(RecordHeader(first, last - first + 1, *STREAM, first, RecordKind.EVENTS))
     stream.learn("r2", [(1, 100)])
     stream.changed_at = 1000
     return bundle.wants(bundle.peers["r2"], streams.values(), settled=999, most=1000, since=0)
@@ -51,12 +51,29 @@ def test_others_are_asked_for_different_events() -> None:
     ), "the first does not answer"
 
 
+def test_one_that_has_forgotten_events_is_not_asked_for_them_before_one_that_has_them() -> None:
+    bundle, streams = Bundle("r1"), Streams()
+    bundle.admit({"r1": "", "r2": "", "r3": ""})
+    for name, held in (("r2", StreamRanges(*STREAM, 7, ())), ("r3", StreamRanges(*STREAM, 4, ((5, 7),)))):
+        bundle.take_state(
+            bundle.peers[name], GossipState(TOPIC, name, ready=True, held=(held,), facts=0, whole=True), streams
+        )
+    streams[STREAM].forget(4)
+    asked = {}
+    for name, peer in bundle.peers.items():
+        asked[name] = bundle.wants(peer, streams.values(), settled=0, most=30, since=5)
+        peer.asked = 7 if asked[name] else 0
+    assert asked == {"r2": (), "r3": (StreamRanges(*STREAM, 0, ((5, 7),)),)}
+
+
 def test_the_word_of_one_that_is_no_member_any_more_keeps_events_for_nobody() -> None:
     bundle, streams = Bundle("r1"), Streams()
     bundle.admit({"r1": "", "r2": "unit"})
     peer = bundle.peers["r2"]
     held = (StreamRanges(*STREAM, 0, ((1, 3),)),)
-    state = GossipState(TOPIC, "r2", True, held, 0, False, True, unit="unit", cares=("billing",))
+    state = GossipState(
+        TOPIC, "r2", ready=True, held=held, facts=0, leaving=False, whole=True, unit="unit", cares=("billing",)
+    )
     bundle.take_state(peer, state, streams)
     assert peer.cares == {"billing": {STREAM: 3}}
     bundle.admit({"r1": ""})
@@ -69,10 +86,10 @@ def test_one_that_was_dismissed_and_stores_again_has_neither_skipped_nor_forgott
     bundle, streams = Bundle("r1"), Streams()
     bundle.admit({"r1": "", "r2": ""})
     held = (StreamRanges(*STREAM, 2, ((3, 4),), skipped=((3, 4),)),)
-    bundle.take_state(bundle.peers["r2"], GossipState(TOPIC, "r2", True, held, 0, whole=True), streams)
+    bundle.take_state(bundle.peers["r2"], GossipState(TOPIC, "r2", ready=True, held=held, facts=0, whole=True), streams)
     stream = streams[STREAM]
     assert stream.offered_by("r2") == []
-    bundle.take_state(bundle.peers["r2"], GossipState(TOPIC, "r2", True, (), 0, whole=True), streams)
+    bundle.take_state(bundle.peers["r2"], GossipState(TOPIC, "r2", ready=True, held=(), facts=0, whole=True), streams)
     stream.learn("r2", [(1, 4)])
     assert stream.offered_by("r2") == [(1, 4)]
     assert stream.told_floor == 0
@@ -90,7 +107,7 @@ def test_nobody_is_ready_who_has_not_heard_all_that_others_have() -> None:
     repository.state.step.now = now
     gossip.admit()
     gossip.linked("keeper")
-    news = GossipState("t", "r2", True, (), repository.registry.digest, whole=False)
+    news = GossipState("t", "r2", ready=True, held=(), facts=repository.registry.digest, whole=False)
     sender = publisher_id("keeper", repository_name("r2"))
     gossip.hear(sender, news, ())
     repository.state.step.now = now + SECOND
@@ -103,7 +120,7 @@ def test_nobody_is_ready_who_has_not_heard_all_that_others_have() -> None:
 
 def test_who_misses_a_state_asks_for_all_of_it() -> None:
     peer = PeerRepository("r2")
-    whole = GossipState("t", "r2", True, (), 1, whole=True, number=7)
+    whole = GossipState("t", "r2", ready=True, held=(), facts=1, whole=True, number=7)
     assert peer.follow(whole)
     peer.told = True
     for number, is_news, is_told in ((8, True, True), (8, False, True), (9, True, True), (11, True, False)):
@@ -168,7 +185,7 @@ def test_numbers_that_others_gave_to_what_is_forgotten_take_no_memory() -> None:
     peer = bundle.peers["r2"]
     for number in range(1, 20_001):
         run = SequenceRun(sequence=number, count=1, publisher=7, incarnation=1, first=number)
-        bundle.take_rows(peer, GossipAck("t", "r2", (run,), (0,)), streams)
+        bundle.take_rows(peer, GossipAck("t", "r2", stretches=(run,), digests=(0,)), streams)
         streams[STREAM].forget(number - 10)
     assert len(peer.lines) < 2000
     assert list(peer.translate(19_991, 20_000)) == [(STREAM, number, number) for number in range(19_991, 20_001)]

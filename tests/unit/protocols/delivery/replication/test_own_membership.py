@@ -20,7 +20,7 @@ OWNER = publisher_id("", "owner")
 
 
 def ask(bundle: PaperBundle, repository: str, task: TopicTask, **what: object) -> None:
-    event = Registration(TOPIC, "owner", 1, task, "", **what)  # type: ignore[arg-type]
+    event = Registration(TOPIC, "owner", token=1, task=task, principal="", **what)  # type: ignore[arg-type]
     bundle.step(repository, LetterReceived(OWNER, [event], requester="owner"))
 
 
@@ -72,7 +72,7 @@ def test_it_reports_once_which_names_of_an_older_topic_anyone_may_use() -> None:
 def test_whoever_takes_the_name_of_a_member_later_does_not_become_it() -> None:
     bundle = PaperBundle("r1", "r2")
     bundle.kill("r2")
-    state = GossipState(TOPIC, "r2", True, (), 0, principal="other")
+    state = GossipState(TOPIC, "r2", ready=True, held=(), facts=0, principal="other")
     bundle.step("r1", LetterReceived(publisher_id("other", repository_name("r2")), [state]))
     assert principals(bundle) == [{"r1": KEEPER, "r2": KEEPER}]
 
@@ -91,7 +91,13 @@ def test_a_member_under_another_principal_says_what_its_owner_must_do() -> None:
 def test_only_the_owner_changes_the_principal_of_a_member() -> None:
     bundle = PaperBundle("r1", "r2")
     event = Registration(
-        TOPIC, "mallory", 1, TopicTask.ADD_REPOSITORY, "mallory", repositories=("r2",), principals=("mallory",)
+        TOPIC,
+        "mallory",
+        token=1,
+        task=TopicTask.ADD_REPOSITORY,
+        principal="mallory",
+        repositories=("r2",),
+        principals=("mallory",),
     )
     bundle.step("r1", LetterReceived(publisher_id("mallory", "mallory"), [event], requester="mallory"))
     assert [receipt.code for receipt in bundle.told(RegistrationReceipt, "mallory")] == [Refusal.NOT_AUTHORISED]

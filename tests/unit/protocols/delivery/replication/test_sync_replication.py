@@ -50,7 +50,12 @@ def test_what_others_have_of_a_former_subscription_does_not_count_for_the_next()
     bundle.recover("subscriber", "billing", "r1", attempt=5 << 15, since="beginning")
     bundle.publish(1, 3)
     acknowledge(bundle)
-    bundle.say("subscriber", "billing", SubscriberEnd(TOPIC, "billing", 5 << 15, 5, (), unsubscribes=True), "r1")
+    bundle.say(
+        "subscriber",
+        "billing",
+        SubscriberEnd(TOPIC, "billing", attempt=5 << 15, incarnation=5, given=(), unsubscribes=True),
+        "r1",
+    )
     bundle.clear()
     bundle.recover("subscriber", "billing", "r1", attempt=6 << 15, incarnation=6, since="beginning")
     assert numbers(bundle) == {1, 2, 3}

@@ -17,11 +17,11 @@ from stentor.machine import (
     Scanned,
     TimerFired,
 )
-from stentor.model.access import TopicTerms
 from stentor.model.communication import end_name
 from stentor.model.control import Denial, Recovery, RecoveryResponse, Registration, RegistrationReceipt, TopicTask
 from stentor.model.errors import Refusal, Refused
 from stentor.model.ids import Incarnation, publisher_id
+from stentor.model.trust.access import TopicTerms
 from stentor.protocols.delivery.repository.registry import Registry
 from stentor.protocols.delivery.repository.repository import TopicRepository, TopicTick
 from stentor.protocols.delivery.settings import RepositorySettings
@@ -87,7 +87,16 @@ class Desk:
     def ask(self, name: str, principal: str, role: str = "subscriber") -> list[object]:
         """What somebody is told who wants to be steered."""
         end = end_name(role, name, "t")  # type: ignore[arg-type]
-        recovery = Recovery("t", name, role, 1, principal, Incarnation(1), since="beginning", asks=True)  # type: ignore[arg-type]
+        recovery = Recovery(
+            "t",
+            name,
+            role=role,  # type: ignore[arg-type]
+            attempt=1,
+            principal=principal,
+            incarnation=Incarnation(1),
+            since="beginning",
+            asks=True,
+        )
         said = [*self.tell(LetterReceived(publisher_id(principal, end), [recovery])), *self.wait(3), *self.wait(3)]
         return [event for post in said if isinstance(post, SendLetter) for event in post.events]
 
@@ -164,7 +173,9 @@ def test_a_name_belongs_to_who_came_first_until_it_is_revoked(desk: Desk) -> Non
         Refusal.NOT_AUTHORISED
     ]
     sender = publisher_id("keeper", "op")
-    revoke = Registration("t", "op", 1, TopicTask.REVOKE, "keeper", role="subscriber", name="audit")
+    revoke = Registration(
+        "t", "op", token=1, task=TopicTask.REVOKE, principal="keeper", role="subscriber", name="audit"
+    )
     said = desk.tell(LetterReceived(sender, [revoke], requester="op"))
     told = [event for post in said if isinstance(post, SendLetter) for event in post.events]
     assert [each.code for each in told if isinstance(each, RegistrationReceipt)] == [None]
@@ -186,9 +197,13 @@ def test_traces_are_read_by_whoever_runs_their_repository_and_by_those_who_were_
     registry.create(TERMS, {"r": "keeper"})
     registry.grant("subscriber", "audit", "auditor")
     for name, principal, may in (
-        ("", "keeper", True), ("me", "keeper", True), ("audit", "auditor", True), ("audit", "mallory", False),
-        ("", "mallory", is_open), ("me", "mallory", is_open),
-    ):  # fmt: skip
+        ("", "keeper", True),
+        ("me", "keeper", True),
+        ("audit", "auditor", True),
+        ("audit", "mallory", False),
+        ("", "mallory", is_open),
+        ("me", "mallory", is_open),
+    ):
         if may:
             registry.check_reader(topic, name, principal)
         else:

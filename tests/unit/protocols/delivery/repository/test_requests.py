@@ -7,8 +7,8 @@ from tests.paper.bundle import TOPIC, PaperBundle
 
 from stentor.model.control import ControlEvent, Registration, RegistrationReceipt, StreamRanges, TopicTask
 from stentor.model.ids import publisher_id
-from stentor.model.position import Position
-from stentor.model.reading import Page, PageRequest, ReaderAck, Stock, StockRequest
+from stentor.model.stored.position import Position
+from stentor.model.stored.reading import Page, PageRequest, ReaderAck, Stock, StockRequest
 from stentor.protocols.delivery.authentication import is_forged
 from stentor.protocols.delivery.transport import LetterReceived
 
@@ -18,7 +18,9 @@ OWNER = publisher_id("", "owner")
 FAR = (StreamRanges(7, 1, 1 << 40, ()),)
 REQUESTS: list[ControlEvent] = [
     *(
-        Registration(TOPIC, "owner", 1, task, "", ("r1",), role="subscriber", name="audit")
+        Registration(
+            TOPIC, "owner", token=1, task=task, principal="", repositories=("r1",), role="subscriber", name="audit"
+        )
         for task in TopicTask
         if task not in (TopicTask.SHOW, TopicTask.STATUS)
     ),
@@ -38,7 +40,7 @@ def test_a_letter_whose_id_fits_and_whose_topic_names_another_is_forged(event: C
 
 def test_a_question_may_be_asked_of_all_repositories_at_once() -> None:
     for task in (TopicTask.SHOW, TopicTask.STATUS):
-        event = Registration(TOPIC, "owner", 1, task, "")
+        event = Registration(TOPIC, "owner", token=1, task=task, principal="")
         assert not is_forged(LetterReceived(OWNER, [event]), event)
         assert is_forged(LetterReceived(OWNER, [event], requester="mallory:x"), event)
         assert is_forged(LetterReceived(OWNER + 1, [event]), event)

@@ -5,8 +5,6 @@ import pytest
 from tests.paper.bundle import KEEPER, TOPIC, PaperBundle, block
 
 from stentor.machine import Discard, TimerFired
-from stentor.model.access import GRANT, MEMBER, Grant, Membership, SharedFact, TopicTerms
-from stentor.model.access import TOPIC as TERMS
 from stentor.model.communication import repository_name
 from stentor.model.control import (
     Denial,
@@ -24,6 +22,8 @@ from stentor.model.control import (
 )
 from stentor.model.errors import Refusal
 from stentor.model.ids import Incarnation, publisher_id
+from stentor.model.trust.access import GRANT, MEMBER, Grant, Membership, SharedFact, TopicTerms
+from stentor.model.trust.access import TOPIC as TERMS
 from stentor.protocols.delivery.endpoint_api import TurnEnded
 from stentor.protocols.delivery.publisher.publisher import ReliablePublisher
 from stentor.protocols.delivery.repository.registry import LIFE, Registry
@@ -87,7 +87,7 @@ def test_a_deleted_topic_does_not_become_another_one() -> None:
 def sleeper() -> PaperBundle:
     """A repository r1 of a topic that was deleted while it was away; r2 has another topic of the same name."""
     bundle = PaperBundle("r1", create=False)
-    bundle.step("r1", LetterReceived(member_id("r2"), [GossipFacts(TOPIC, "r2", facts_of(BORN))]))
+    bundle.step("r1", LetterReceived(member_id("r2"), [GossipFacts(TOPIC, "r2", facts=facts_of(BORN))]))
     bundle.pass_time(40_000)
     assert bundle.repositories["r1"].gossip.ready
     return bundle
@@ -106,7 +106,7 @@ def is_discarded(bundle: PaperBundle) -> bool:
     "news",
     [
         GossipState(TOPIC, "r2", ready=True, held=(), facts=1, version=REBORN, after=ENDED),
-        GossipFacts(TOPIC, "r2", facts_of(REBORN, ENDED)),
+        GossipFacts(TOPIC, "r2", facts=facts_of(REBORN, ENDED)),
     ],
 )
 def test_a_member_of_the_new_topic_ends_the_old_one(news: GossipState | GossipFacts) -> None:
@@ -129,9 +129,9 @@ def test_a_broker_that_knows_of_the_end_of_a_topic_ends_it() -> None:
 
 def test_a_client_that_means_the_new_topic_is_not_steered_in_the_old_one() -> None:
     bundle = sleeper()
-    bundle.step("r1", LetterReceived(member_id("r2"), [GossipFacts(TOPIC, "r2", (grant(BORN + 1),))]))
+    bundle.step("r1", LetterReceived(member_id("r2"), [GossipFacts(TOPIC, "r2", facts=(grant(BORN + 1),))]))
     bundle.pass_time(40_000)
-    recovery = Recovery(TOPIC, "shop", "publisher", 1, "", 5)
+    recovery = Recovery(TOPIC, "shop", role="publisher", attempt=1, principal="", incarnation=5)
     bundle.say("publisher", "shop", msgspec.structs.replace(recovery, ended=ENDED), "r1")
     (denial,) = bundle.told(Denial)
     assert (denial.code, denial.reason) == (Refusal.BUSY, "r1 has an earlier orders, which was deleted")
@@ -144,10 +144,10 @@ def test_a_client_that_means_the_new_topic_is_not_steered_in_the_old_one() -> No
 
 def test_nothing_counts_that_a_repository_of_the_old_topic_says() -> None:
     bundle = PaperBundle("r1", create=False)
-    bundle.step("r1", LetterReceived(member_id("r2"), [GossipFacts(TOPIC, "r2", facts_of(REBORN, ENDED))]))
+    bundle.step("r1", LetterReceived(member_id("r2"), [GossipFacts(TOPIC, "r2", facts=facts_of(REBORN, ENDED))]))
     bundle.clear()
-    stored = GossipAck(TOPIC, "r2", (SequenceRun(1, 3, 9, 5, 1),), (7,))
-    steered = GossipSteering(TOPIC, "r2", "subscriber", "billing", 1, 1)
+    stored = GossipAck(TOPIC, "r2", stretches=(SequenceRun(1, 3, 9, 5, 1),), digests=(7,))
+    steered = GossipSteering(TOPIC, "r2", role="subscriber", name="billing", incarnation=1, attempt=1)
     state = GossipState(TOPIC, "r2", ready=True, held=(), facts=1, version=BORN)
     for said in (stored, state, stored, steered):
         bundle.step("r1", LetterReceived(member_id("r2"), [said]))
@@ -163,9 +163,9 @@ def test_nothing_counts_that_a_repository_of_the_old_topic_says() -> None:
 
 def test_who_held_a_name_in_the_old_topic_does_not_hold_it_in_the_new_one() -> None:
     bundle = PaperBundle("r1", create=False)
-    bundle.step("r1", LetterReceived(member_id("r2"), [GossipFacts(TOPIC, "r2", facts_of(REBORN, ENDED))]))
+    bundle.step("r1", LetterReceived(member_id("r2"), [GossipFacts(TOPIC, "r2", facts=facts_of(REBORN, ENDED))]))
     registry = bundle.repositories["r1"].registry
-    held = GossipFacts(TOPIC, "r2", (life(REBORN + 50),))
+    held = GossipFacts(TOPIC, "r2", facts=(life(REBORN + 50),))
     old = GossipState(TOPIC, "r2", ready=True, held=(), facts=1, version=BORN)
     for said in (held, old, held):
         bundle.step("r1", LetterReceived(member_id("r2"), [said]))
@@ -188,9 +188,11 @@ def agree(bundle: PaperBundle) -> None:
 @pytest.mark.parametrize("is_known", [True, False])
 def test_a_letter_to_the_old_topic_is_not_stored_in_the_new_one(is_known: bool) -> None:
     bundle = PaperBundle("r1", create=False)
-    order = PublisherOrder(TOPIC, "shop", 5, 1, 2, version=BORN)
+    order = PublisherOrder(TOPIC, "shop", incarnation=5, first=1, last=2, version=BORN)
     again = Retransmission(TOPIC, "shop", version=BORN)
-    found = LetterReceived(member_id("r2"), [GossipFacts(TOPIC, "r2", (*facts_of(REBORN, ENDED), grant(REBORN + 1)))])
+    found = LetterReceived(
+        member_id("r2"), [GossipFacts(TOPIC, "r2", facts=(*facts_of(REBORN, ENDED), grant(REBORN + 1)))]
+    )
     if is_known:
         bundle.step("r1", found)
         agree(bundle)
@@ -215,11 +217,16 @@ def test_a_publisher_names_the_topic_that_it_means() -> None:
     publisher.step(0, Vouched("t", {"r": "keeper"}))
     publisher.step(0, LinkUp("alice"))
     repository, attempt = publisher_id("keeper", repository_name("r")), publisher.steering.attempt
-    publisher.step(1, LetterReceived(repository, [ProbeAnswer("t", "r", attempt, True, ("r",))]))
-    publisher.step(2, LetterReceived(repository, [RecoveryResponse("t", "r", attempt, 1, ("r",), version=REBORN)]))
+    publisher.step(1, LetterReceived(repository, [ProbeAnswer("t", "r", attempt=attempt, ready=True, members=("r",))]))
+    publisher.step(
+        2,
+        LetterReceived(
+            repository, [RecoveryResponse("t", "r", attempt=attempt, copies=1, members=("r",), version=REBORN)]
+        ),
+    )
     publisher.publish({}, b"1", 0)
     sent = publisher.step(3, TurnEnded())
-    sent += publisher.step(4, LetterReceived(repository, [RepositoryNak("t", "r", 3, ((1, 1),))]))
+    sent += publisher.step(4, LetterReceived(repository, [RepositoryNak("t", "r", incarnation=3, missing=((1, 1),))]))
     told = [event for effect in sent if isinstance(effect, SendLetter) for event in effect.events]
     assert [(type(event), event.version) for event in told if isinstance(event, PublisherOrder | Retransmission)] == [
         (PublisherOrder, REBORN),
@@ -231,7 +238,7 @@ def test_a_client_says_what_its_broker_knows_of_the_end_of_a_topic() -> None:
     publisher = ReliablePublisher(TOPIC, "shop", 5)  # type: ignore[arg-type]
     publisher.step(1, Vouched(TOPIC, {"r1": KEEPER}, ENDED))
     publisher.step(1, LinkUp("alice"))
-    answer = ProbeAnswer(TOPIC, "r1", publisher.steering.attempt, True, ("r1",))
+    answer = ProbeAnswer(TOPIC, "r1", attempt=publisher.steering.attempt, ready=True, members=("r1",))
     asked = publisher.step(2, LetterReceived(publisher_id(KEEPER, repository_name("r1")), [answer]))
     asked += publisher.step(3, Vouched(TOPIC, {"r1": KEEPER}, ENDED + 50))
     posts = [effect for effect in asked if isinstance(effect, SendLetter)]

@@ -25,13 +25,13 @@ from stentor.model.control import (
 )
 from stentor.model.errors import Refusal
 from stentor.model.ids import Incarnation, publisher_id
-from stentor.model.span import Span
+from stentor.model.stored.span import Span
 from stentor.protocols.delivery.endpoint_api import (
     Acknowledged,
     ConfirmDurable,
     DurabilityAwaited,
+    EventsRequested,
     Leaving,
-    MoreRequested,
     Refuse,
     Release,
     ReleasedBatch,
@@ -78,7 +78,7 @@ class Bench:
                 self.timer = effect.at
             elif isinstance(effect, Release):
                 self.portions += effect.portions
-                kept += self.step(MoreRequested()) if self.greedy else []
+                kept += self.step(EventsRequested()) if self.greedy else []
             else:
                 kept.append(effect)
         return kept
@@ -106,8 +106,10 @@ class Bench:
         self, sync: int = 0, name: str = "r", done: tuple[StreamRanges, ...] = (), chorus: int = 0
     ) -> list[Effect]:
         self.repository = name
-        self.hear(ProbeAnswer("t", name, self.attempt, True, (name,)))
-        response = RecoveryResponse("t", name, self.attempt, 1, (name,), sync=sync, epoch=3, done=done, chorus=chorus)
+        self.hear(ProbeAnswer("t", name, attempt=self.attempt, ready=True, members=(name,)))
+        response = RecoveryResponse(
+            "t", name, attempt=self.attempt, copies=1, members=(name,), sync=sync, epoch=3, done=done, chorus=chorus
+        )
         return self.hear(response)
 
     @property
@@ -118,14 +120,22 @@ class Bench:
         return self.step(EventsReceived(blocks))
 
     def persistent(self, previous: int, upto: int, *stretches: SequenceRun, redelivered: int = 0) -> list[Effect]:
-        event = Persistent("t", self.repository, self.attempt, previous, upto, stretches, redelivered)
+        event = Persistent(
+            "t",
+            self.repository,
+            attempt=self.attempt,
+            previous=previous,
+            upto=upto,
+            stretches=stretches,
+            redelivered=redelivered,
+        )
         return self.hear(event)
 
     def rectify(self, sync: int, upto: int, *stretches: SequenceRun) -> list[Effect]:
-        return self.hear(Rectify("t", self.repository, self.attempt, sync, upto, stretches))
+        return self.hear(Rectify("t", self.repository, attempt=self.attempt, sync=sync, upto=upto, stretches=stretches))
 
     def sync(self, upto: int) -> list[Effect]:
-        return self.hear(Sync("t", self.repository, self.attempt, upto))
+        return self.hear(Sync("t", self.repository, attempt=self.attempt, upto=upto))
 
     def again(self, *blocks: Block) -> list[Effect]:
         return self.hear(Retransmission("t", self.repository), blocks=blocks)
@@ -142,20 +152,20 @@ class Bench:
 
     def nak(self, *missing: Span, after: int | None = None, tuned: bool = False) -> SendLetter:
         asks = after is not None  # questions say so, whatever they are about; requests for events need not
-        event = SubscriberNak("t", "s", self.attempt, missing, after, tuned, asks)
+        event = SubscriberNak("t", "s", attempt=self.attempt, missing=missing, after=after, tuned=tuned, asks=asks)
         return SendLetter(inbox_of(repository_name(self.repository)), (event,))
 
     def ack(self, *spans: Span) -> SendLetter:
-        return SendLetter(BUNDLE, (SubscriberAck("t", "s", LIFE, self.repository, spans),))
+        return SendLetter(BUNDLE, (SubscriberAck("t", "s", incarnation=LIFE, repository=self.repository, spans=spans),))
 
     def probe(self) -> SendLetter:
-        return SendLetter(BUNDLE, (Probe("t", "s", "subscriber", self.attempt),))
+        return SendLetter(BUNDLE, (Probe("t", "s", role="subscriber", attempt=self.attempt),))
 
 
 def ready(settings: SubscriberSettings | None = None, sync: int = 0, done: tuple[StreamRanges, ...] = ()) -> Bench:
     bench = Bench(settings)
     bench.step(LinkUp("alice"))
-    bench.step(MoreRequested())
+    bench.step(EventsRequested())
     bench.steer(sync, done=done)
     return bench
 
@@ -174,10 +184,22 @@ def numbers(*which: int, publisher: int = 1) -> list[Event]:
 def test_it_says_who_it_is_and_what_it_wants() -> None:
     bench = Bench()
     assert bench.step(LinkUp("alice")) == [bench.probe()]
-    effects = bench.hear(ProbeAnswer("t", "r", bench.attempt, True, ("r",)))
-    recovery = Recovery("t", "s", "subscriber", bench.attempt, "alice", LIFE, 0, "n > 1", "beginning")
+    effects = bench.hear(ProbeAnswer("t", "r", attempt=bench.attempt, ready=True, members=("r",)))
+    recovery = Recovery(
+        "t",
+        "s",
+        role="subscriber",
+        attempt=bench.attempt,
+        principal="alice",
+        incarnation=LIFE,
+        last=0,
+        where="n > 1",
+        since="beginning",
+    )
     assert effects == [SendLetter(inbox_of(repository_name("r")), (recovery,))]
-    assert bench.hear(RecoveryResponse("t", "r", bench.attempt, 1, ("r",), sync=4, epoch=9)) == [ReportSteering("r", 9)]
+    assert bench.hear(RecoveryResponse("t", "r", attempt=bench.attempt, copies=1, members=("r",), sync=4, epoch=9)) == [
+        ReportSteering("r", 9)
+    ]
 
 
 @pytest.mark.req("RD-09")
@@ -240,18 +262,20 @@ def test_nothing_is_given_out_that_nobody_wants() -> None:
         bench.arrive(frame(1, number, 1, size=1000))
     bench.persistent(0, 10, told(1, 10))
     assert len(bench.portions) == 2, "one batch at a time"
-    bench.step(MoreRequested())
+    bench.step(EventsRequested())
     assert len(bench.portions) == 4
-    bench.step(MoreRequested())
+    bench.step(EventsRequested())
     assert bench.released == numbers(*range(1, 7))
 
 
 def test_strangers_and_former_attempts_are_not_believed() -> None:
     bench = ready()
     bench.arrive(frame(1, 1, 1), frame(1, 2, 1, topic="u"))
-    bench.step(LetterReceived(5, [Persistent("t", "r", bench.attempt, 0, 1, (told(1),))]))
-    bench.hear(Persistent("t", "r", bench.attempt - 1, 0, 1, (told(1),)))
-    bench.hear(Persistent("t", "q", bench.attempt, 0, 1, (told(1),)))
+    bench.step(
+        LetterReceived(5, [Persistent("t", "r", attempt=bench.attempt, previous=0, upto=1, stretches=(told(1),))])
+    )
+    bench.hear(Persistent("t", "r", attempt=bench.attempt - 1, previous=0, upto=1, stretches=(told(1),)))
+    bench.hear(Persistent("t", "q", attempt=bench.attempt, previous=0, upto=1, stretches=(told(1),)))
     bench.step(LetterReceived(5, [Retransmission("t", "r")], [frame(1, 2, 1)]))
     assert bench.released == []
     bench.persistent(0, 2, told(1, 2))
@@ -386,7 +410,12 @@ def test_a_repository_that_does_not_send_what_is_missing_is_left() -> None:
     assert effects.count(bench.nak((1, 2))) == 0
     assert (
         effects[:2]
-        == [SendLetter(inbox_of(repository_name("r")), (SubscriberNak("t", "s", bench.attempt - 1, ((1, 2),)),))] * 2
+        == [
+            SendLetter(
+                inbox_of(repository_name("r")), (SubscriberNak("t", "s", attempt=bench.attempt - 1, missing=((1, 2),)),)
+            )
+        ]
+        * 2
     )
     assert effects[2] == bench.probe()
 
@@ -452,18 +481,18 @@ def test_what_is_next_is_never_dropped() -> None:
 def test_it_hears_what_is_told_to_all_who_want_the_same() -> None:
     bench = Bench()
     bench.step(LinkUp("alice"))
-    bench.step(MoreRequested())
+    bench.step(EventsRequested())
     topic = notice_group_of("t", "r", 9)
     assert bench.steer(chorus=9) == [ReportSteering("r", 3), Subscribe(topic)]
     assert bench.step(Listening(topic)) == [bench.nak(after=0, tuned=True)]
     assert bench.arrive(frame(1, 1, 2), frame(1, 3, 2)) == []
-    bench.hear(Persistent("t", "r", -9, 0, 2, (told(1, 2),)))
+    bench.hear(Persistent("t", "r", attempt=-9, previous=0, upto=2, stretches=(told(1, 2),)))
     assert bench.released == [], "not before it is known that the application has asked"
-    bench.hear(Persistent("t", "r", bench.attempt, 0, 0, (), known=True))
-    bench.hear(Persistent("t", "r", -9, 0, 2, (told(1, 2),)))
+    bench.hear(Persistent("t", "r", attempt=bench.attempt, previous=0, upto=0, stretches=(), known=True))
+    bench.hear(Persistent("t", "r", attempt=-9, previous=0, upto=2, stretches=(told(1, 2),)))
     assert bench.released == numbers(1, 2)
-    bench.hear(Persistent("t", "r", -8, 2, 4, (told(3, 2),)))
-    bench.hear(Persistent("t", "r", 0, 2, 4, (told(3, 2),)))
+    bench.hear(Persistent("t", "r", attempt=-8, previous=2, upto=4, stretches=(told(3, 2),)))
+    bench.hear(Persistent("t", "r", attempt=0, previous=2, upto=4, stretches=(told(3, 2),)))
     assert bench.released == [], "others want something else"
     bench.persistent(2, 4, told(3, 2))
     assert bench.released == numbers(3, 4)
@@ -472,12 +501,14 @@ def test_it_hears_what_is_told_to_all_who_want_the_same() -> None:
 def test_it_hears_the_chorus_of_the_repository_that_steers_it_alone() -> None:
     bench = Bench()
     bench.step(LinkUp("alice"))
-    bench.step(MoreRequested())
+    bench.step(EventsRequested())
     bench.steer(chorus=9)
     bench.step(Listening(notice_group_of("t", "r", 9)))
     bench.step(LinkDown())
     bench.step(LinkUp("alice"))
-    assert bench.hear(RecoveryResponse("t", "r", bench.attempt, 1, ("r",), chorus=9)) == [], "the link is new"
+    assert bench.hear(RecoveryResponse("t", "r", attempt=bench.attempt, copies=1, members=("r",), chorus=9)) == [], (
+        "the link is new"
+    )
     assert bench.step(Listening(notice_group_of("t", "r", 9))) == [bench.nak(after=0, tuned=True)]
     bench.hear(Migrate("t", "r"))
     effects = bench.steer(name="q", chorus=9)
@@ -704,8 +735,10 @@ def test_what_an_earlier_life_may_have_had_is_marked() -> None:
     bench.arrive(whole, frame(1, 6, 1))
     bench.persistent(0, 6, told(1, 6), redelivered=3)
     assert [(portion.redelivered, portion.first, portion.last) for portion in bench.portions] == [
-        (True, 1, 3), (False, 4, 5), (False, 6, 6),
-    ]  # fmt: skip
+        (True, 1, 3),
+        (False, 4, 5),
+        (False, 6, 6),
+    ]
     assert bench.released == numbers(1, 2, 3, 4, 5, 6)
 
 
@@ -722,9 +755,10 @@ def test_a_new_link_goes_on_where_the_old_one_ended() -> None:
     assert bench.step(TimerFired(SubscriberTick())) == []
     effects = bench.step(LinkUp("alice"))
     assert [type(event) for each in effects if isinstance(each, SendLetter) for event in each.events] == [
-        SubscriberAck, Recovery,
-    ]  # fmt: skip
-    bench.hear(RecoveryResponse("t", "r", bench.attempt, 1, ("r",), sync=0))
+        SubscriberAck,
+        Recovery,
+    ]
+    bench.hear(RecoveryResponse("t", "r", attempt=bench.attempt, copies=1, members=("r",), sync=0))
     bench.rectify(0, 3, told(1, 3))
     bench.again(frame(1, 3, 1))
     assert bench.released == numbers(1, 2, 3)
@@ -738,10 +772,11 @@ def test_who_is_refused_is_told_and_so_is_everyone_who_waits() -> None:
     bench.persistent(0, 2, told(1, 2))
     bench.done((1, 1))
     bench.step(DurabilityAwaited(1))
-    effects = bench.hear(Denial("t", "r", bench.attempt, Refusal.NOT_AUTHORISED, "revoked"))
+    effects = bench.hear(Denial("t", "r", attempt=bench.attempt, code=Refusal.NOT_AUTHORISED, reason="revoked"))
     assert effects == [
-        ConfirmDurable(1, 0, Refusal.NOT_AUTHORISED, "revoked"), Refuse(Refusal.NOT_AUTHORISED, "revoked"),
-    ]  # fmt: skip
+        ConfirmDurable(1, 0, Refusal.NOT_AUTHORISED, "revoked"),
+        Refuse(Refusal.NOT_AUTHORISED, "revoked"),
+    ]
     assert bench.wait_until(bench.now + 60 * SECOND) == []
 
 
@@ -749,14 +784,16 @@ def test_who_is_refused_is_told_and_so_is_everyone_who_waits() -> None:
 def test_who_has_lost_its_name_hands_out_nothing_more() -> None:
     bench = ready()
     bench.greedy = False
-    bench.step(MoreRequested())
+    bench.step(EventsRequested())
     bench.arrive(frame(1, 1, 2))
     bench.persistent(0, 1, told(1))
     assert bench.released == numbers(1)
     bench.persistent(1, 2, told(2))
     reason = "a newer s is a subscriber of t already"
-    assert Refuse(Refusal.FENCED, reason) in bench.hear(Denial("t", "r", bench.attempt, Refusal.FENCED, reason))
-    bench.step(MoreRequested())
+    assert Refuse(Refusal.FENCED, reason) in bench.hear(
+        Denial("t", "r", attempt=bench.attempt, code=Refusal.FENCED, reason=reason)
+    )
+    bench.step(EventsRequested())
     assert bench.released == [], "the newer one is handed the second event"
     assert bench.done((1, 1)) == []
     assert bench.wait_until(bench.now + 60 * SECOND) == [], "nor is anything acknowledged"
@@ -768,12 +805,14 @@ def test_without_a_filter_it_hears_events_once_it_knows_what_is_registered() -> 
     subscriber.step(0, Vouched("t", dict.fromkeys(IDS, "keeper")))
     subscriber.step(0, LinkUp("alice"))
     attempt = subscriber.steering.attempt
-    (asked,) = subscriber.step(0, LetterReceived(IDS["r"], [ProbeAnswer("t", "r", attempt, True, ("r",))]))[:1]
+    (asked,) = subscriber.step(
+        0, LetterReceived(IDS["r"], [ProbeAnswer("t", "r", attempt=attempt, ready=True, members=("r",))])
+    )[:1]
     assert isinstance(asked, SendLetter)
     (recovery,) = asked.events
     assert isinstance(recovery, Recovery)
     assert (recovery.where, recovery.keeps) == ("", True)
-    response = RecoveryResponse("t", "r", attempt, 1, ("r",), where="n > 1")
+    response = RecoveryResponse("t", "r", attempt=attempt, copies=1, members=("r",), where="n > 1")
     effects = subscriber.step(0, LetterReceived(IDS["r"], [response]))
     assert ReportSteering("r", where="n > 1") in effects
     assert Subscribe("t", letters=False, where="n > 1") in effects
@@ -786,8 +825,11 @@ def test_who_unsubscribes_says_so_until_it_is_answered_also_to_the_next_reposito
     bench.hear(Migrate("t", "r"))
     bench.steer(name="q")
     posts = [effect for effect in bench.wait_until(bench.now + SECOND) if isinstance(effect, SendLetter)]
-    assert any(SubscriberEnd("t", "s", bench.attempt, LIFE, (), True) in post.events for post in posts)
-    assert bench.hear(Sync("t", "q", bench.attempt, 0, ended=True)) == [ConfirmDurable(9)]
+    assert any(
+        SubscriberEnd("t", "s", attempt=bench.attempt, incarnation=LIFE, given=(), unsubscribes=True) in post.events
+        for post in posts
+    )
+    assert bench.hear(Sync("t", "q", attempt=bench.attempt, upto=0, ended=True)) == [ConfirmDurable(9)]
 
 
 def test_streams_of_the_past_are_forgotten() -> None:

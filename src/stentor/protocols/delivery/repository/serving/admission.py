@@ -73,7 +73,9 @@ class Admission:
         if not is_within(event.node, settings.unit):
             level = _FOREIGN
         ready = self._state.service.is_serving and not self._is_outdone
-        answer = ProbeAnswer(self._topic, settings.name, event.attempt, ready, members, level)
+        answer = ProbeAnswer(
+            self._topic, settings.name, attempt=event.attempt, ready=ready, members=members, level=level
+        )
         self._state.send(inbox_of(end_name(event.role, event.sender, self._topic)), answer)
 
     @property
@@ -101,7 +103,14 @@ class Admission:
             newest = 0
             if event.role == "publisher" and refused.code is Refusal.FENCED:
                 newest = max(self._holders.newest("publisher", event.sender), self._lives.newest_of(sender))
-            denial = Denial(self._topic, self._settings.name, event.attempt, refused.code, refused.reason, newest)
+            denial = Denial(
+                self._topic,
+                self._settings.name,
+                attempt=event.attempt,
+                code=refused.code,
+                reason=refused.reason,
+                newest=newest,
+            )
             self._state.send(inbox, denial)
 
     def _check(self, event: Recovery) -> None:

@@ -67,7 +67,7 @@ class Departures:
 
     def _confirm(self, inbox: str, event: SubscriberEnd) -> None:
         """Answer when the bundle knows."""
-        sync = Sync(self._state.topic, self._state.settings.name, event.attempt, 0, ended=True)
+        sync = Sync(self._state.topic, self._state.settings.name, attempt=event.attempt, upto=0, ended=True)
         self._commits.after_sharing(SendLetter(inbox, (sync,)))
 
     def tick(self) -> None:

@@ -17,8 +17,8 @@ from stentor.matching.pairs.pair_index import PairIndex
 from stentor.model.control import HandedOut, SequenceRun, StreamRanges
 from stentor.model.filter import Filter
 from stentor.model.ids import fingerprint
-from stentor.model.record import Kind, Record, RecordHeader, StreamId
-from stentor.model.span import Spans
+from stentor.model.stored.record import Record, RecordHeader, RecordKind, StreamId
+from stentor.model.stored.span import Spans
 from stentor.protocols.delivery.repository.registry import Frontier, SubscriptionRecord
 from stentor.protocols.delivery.repository.serving.record_audience import pack, unpack
 from stentor.protocols.delivery.repository.storing.publisher_stream import PublisherStream
@@ -190,7 +190,7 @@ class SubscriberProgress:
     def rows(self, record: Record, block: Block | None) -> NDArray[np.intp]:
         """Return which events of a record it must still get. `block` is needed for records from before its epoch."""
         line = record.line
-        if line.kind is not Kind.EVENTS or self.has(line):
+        if line.kind is not RecordKind.EVENTS or self.has(line):
             return _NONE
         if line.sequence > self.epoch:
             bits = record.audience.get(self.slot)

@@ -12,7 +12,7 @@ from stentor.model.communication import Role, end_name, inbox_of
 from stentor.model.control import Denial, GossipSteering, Migrate, Recovery, SubscriberNak
 from stentor.model.errors import Refusal, Refused
 from stentor.model.ids import publisher_id
-from stentor.model.record import Fact
+from stentor.model.stored.record import Fact
 from stentor.protocols.delivery.repository.serving.steered_publisher import SteeredPublisher
 from stentor.protocols.delivery.repository.serving.subscriber_feeds import SubscriberFeeds
 from stentor.protocols.delivery.repository.topic_state import TopicState
@@ -57,7 +57,9 @@ class NameHolders:
         reason = f"{name} is not registered as a {role} of {self._topic} any more"
         if self._registry.deleted:
             reason = f"{self._topic} was deleted by its owner"
-        self._state.send(inbox, Denial(self._topic, self._repository, 0, Refusal.NOT_AUTHORISED, reason))
+        self._state.send(
+            inbox, Denial(self._topic, self._repository, attempt=0, code=Refusal.NOT_AUTHORISED, reason=reason)
+        )
 
     def is_subscriber(self, name: str, sender: int) -> bool:
         """Return whether the registered subscriber of this name sends under this id."""
@@ -109,7 +111,9 @@ class NameHolders:
         if role == "subscriber" and self._registry.has_unsubscribed(name, life_of(attempt)):
             return
         reason = self._reason(role, name)
-        self._state.send(inbox, Denial(self._topic, self._repository, attempt, Refusal.FENCED, reason))
+        self._state.send(
+            inbox, Denial(self._topic, self._repository, attempt=attempt, code=Refusal.FENCED, reason=reason)
+        )
 
     def remind(self, event: SubscriberNak) -> None:
         """Somebody speaks to us as if we steered it. It has not heard that it lost its name, or that we do not."""

@@ -7,12 +7,12 @@ of what that repository said: then the subscriber begins earlier than it asked, 
 import msgspec
 
 from stentor.machine import Recalled, Scanned
-from stentor.model.epoch import Epoch
 from stentor.model.errors import Refusal, Refused
-from stentor.model.position import Position
-from stentor.model.reading import StockRequest
-from stentor.model.record import StreamId
-from stentor.model.span import Spans
+from stentor.model.stored.epoch import Epoch
+from stentor.model.stored.position import Position
+from stentor.model.stored.reading import StockRequest
+from stentor.model.stored.record import StreamId
+from stentor.model.stored.span import Spans
 from stentor.protocols.delivery.replication.bundle import PeerRepository
 from stentor.protocols.delivery.repository.ledger_reads import LakeSearch, NewSubscriber, StartSearch
 from stentor.protocols.delivery.repository.registry import Frontier

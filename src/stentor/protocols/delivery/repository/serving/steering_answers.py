@@ -38,9 +38,9 @@ class SteeringAnswers:
         response = RecoveryResponse(
             self._topic,
             self._name,
-            event.attempt,
-            registry.terms.copies,
-            registry.members,
+            attempt=event.attempt,
+            copies=registry.terms.copies,
+            members=registry.members,
             within=self._egress.unit_of(event.node),
             version=registry.version,
             **details,
@@ -50,12 +50,21 @@ class SteeringAnswers:
     def hold_on(self, inbox: str, event: Recovery) -> None:
         """Have a client wait that asks again while others are asked about it."""
         members = self._state.registry.members
-        self._state.send(inbox, ProbeAnswer(self._topic, self._name, event.attempt, ready=True, members=members))
+        self._state.send(
+            inbox, ProbeAnswer(self._topic, self._name, attempt=event.attempt, ready=True, members=members)
+        )
 
     def announce(self, event: Recovery) -> None:
         """Tell the other repositories whom we steer."""
         self._state.say(
-            GossipSteering(self._topic, self._name, event.role, event.sender, event.incarnation, event.attempt)
+            GossipSteering(
+                self._topic,
+                self._name,
+                role=event.role,
+                name=event.sender,
+                incarnation=event.incarnation,
+                attempt=event.attempt,
+            )
         )
 
     # ---- publishers

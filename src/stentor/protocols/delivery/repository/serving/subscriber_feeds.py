@@ -3,14 +3,15 @@ they miss.
 """
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
 
 from stentor.machine import SECOND, Scanned
 from stentor.model.communication import notice_group_of
 from stentor.model.control import Persistent, Rectify, Retransmission, SequenceRun, Sync
-from stentor.model.record import Kind, Record, RecordHeader, StreamId
-from stentor.model.span import Span, Spans
+from stentor.model.stored.record import Record, RecordHeader, RecordKind, StreamId
+from stentor.model.stored.span import Span, Spans
 from stentor.protocols.delivery.repository.ledger_reads import FeedCursor, ResendWanted
 from stentor.protocols.delivery.repository.serving.dissemination_table import run_of, runs_of
 from stentor.protocols.delivery.repository.serving.subscriber_cursor import Ask, CursorChange, SubscriberCursor
@@ -96,7 +97,7 @@ class SubscriberFeeds:
         """Return the last of the sequence numbers after this one that are registrations, without a gap."""
         while shown < self._log.horizon:
             record = self._log.at(shown + 1)
-            if record is None or record.line.kind is not Kind.NOTE:
+            if record is None or record.line.kind is not RecordKind.NOTE:
                 break
             shown = record.line.end
         return shown
@@ -123,7 +124,7 @@ class SubscriberFeeds:
         told: list[tuple[int, int]] = []
         while sent < log.horizon and room > 0 and len(found) < _MOST_STRETCHES:
             record = log.at(sent + 1)
-            if record is None or record.line.kind is Kind.RESERVED:
+            if record is None or record.line.kind is RecordKind.RESERVED:
                 break
             line = record.line
             audience = record.audience.get(progress.slot)
@@ -152,7 +153,13 @@ class SubscriberFeeds:
         if found:
             left = log.horizon - sent
             persistent = Persistent(
-                self._topic, self._settings.name, -progress.notice_group, previous, sent, tuple(found), left=left
+                self._topic,
+                self._settings.name,
+                attempt=-progress.notice_group,
+                previous=previous,
+                upto=sent,
+                stretches=tuple(found),
+                left=left,
             )
             to = notice_group_of(self._topic, self._settings.name, progress.notice_group)
             self._state.send(to, persistent)
@@ -173,7 +180,7 @@ class SubscriberFeeds:
                 if not found:
                     cursor.scanning = self._state.reads.scan(FeedCursor(cursor), cursor.scanned_upto + 1)
                 break
-            if record.line.kind is Kind.RESERVED:
+            if record.line.kind is RecordKind.RESERVED:
                 break  # damaged, and not repaired yet
             self._add(cursor, record, found)
         if not cursor.scanning:
@@ -188,7 +195,7 @@ class SubscriberFeeds:
         log = self._log
         for record in scanned.records:
             line = record.line
-            if line.kind is Kind.RESERVED or line.end > log.horizon or cursor.pending >= self._window:
+            if line.kind is RecordKind.RESERVED or line.end > log.horizon or cursor.pending >= self._window:
                 break
             if any(lost.sequence <= line.sequence and lost.end > cursor.scanned_upto for lost in scanned.damaged):
                 break
@@ -208,7 +215,7 @@ class SubscriberFeeds:
             found.append(run_of(line))
             cursor.follow(line.end, (line,), ((line.end, line.length),))
             return
-        early = line.kind is Kind.EVENTS and line.sequence <= progress.epoch
+        early = line.kind is RecordKind.EVENTS and line.sequence <= progress.epoch
         rows = progress.rows(record, self._log.block(record) if early else None)
         cursor.lines.append(line)
         cursor.scanned_upto = line.end
@@ -226,13 +233,21 @@ class SubscriberFeeds:
         for at, (part, redelivered) in enumerate(parts, 1):
             upto = cursor.scanned_upto if at == len(parts) else part[-1].sequence + part[-1].count - 1
             left = max(self._log.horizon - upto, 0)  # a sync may be ahead of what a life of ours has shown yet
-            known = cursor.ask is Ask.KNOWN
-            told = (upto, tuple(part), redelivered, left, known, *((lost, losers) if at == 1 else ()))
+            told: dict[str, Any] = {
+                "attempt": cursor.attempt,
+                "upto": upto,
+                "stretches": tuple(part),
+                "redelivered": redelivered,
+                "left": left,
+                "known": cursor.ask is Ask.KNOWN,
+                "lost": lost if at == 1 else (),
+                "lost_by": losers if at == 1 else (),
+            }
             event: Persistent | Rectify
             if cursor.rectifying:
-                event = Rectify(self._topic, self._settings.name, cursor.attempt, cursor.safe, *told)
+                event = Rectify(self._topic, self._settings.name, sync=cursor.safe, **told)
             else:
-                event = Persistent(self._topic, self._settings.name, cursor.attempt, cursor.announced_upto, *told)
+                event = Persistent(self._topic, self._settings.name, previous=cursor.announced_upto, **told)
             self.post(cursor, event)
             cursor.announced_upto = upto
             if self.are_events_sent_along and not cursor.rectifying:
@@ -261,7 +276,7 @@ class SubscriberFeeds:
 
     def tell_sync(self, cursor: SubscriberCursor) -> None:
         """Tell a subscriber its sync: it may forget what it kept for this."""
-        self.post(cursor, Sync(self._topic, self._settings.name, cursor.attempt, cursor.safe))
+        self.post(cursor, Sync(self._topic, self._settings.name, attempt=cursor.attempt, upto=cursor.safe))
 
     def ask(self, cursor: SubscriberCursor) -> None:
         """Write down that the application of a subscriber asks for events, before it is told of any."""
@@ -305,7 +320,7 @@ class SubscriberFeeds:
     def part(self, name: str, inbox: str, attempt: int) -> None:
         """Tell a subscriber that all is written down that is to be known of its life."""
         self.drop(name)
-        self._state.send(inbox, Sync(self._topic, self._settings.name, attempt, 0, ended=True))
+        self._state.send(inbox, Sync(self._topic, self._settings.name, attempt=attempt, upto=0, ended=True))
 
     def inform(self, cursor: SubscriberCursor, after: int) -> None:
         """Tell a subscriber what there is after what it knows, as it asks."""
@@ -403,7 +418,7 @@ class SubscriberFeeds:
         line, wanted, where = record.line, cursor.wanted, cursor.progress.filter
         spans = wanted.within(line.sequence, line.end)
         wanted.remove(line.sequence, line.end)
-        if not spans or line.kind is not Kind.EVENTS:
+        if not spans or line.kind is not RecordKind.EVENTS:
             return
         block = self._log.block(record)
         if spans != [(line.sequence, line.end)]:

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 import msgspec
 
 from stentor.model.control import StreamRanges
-from stentor.model.position import Position
-from stentor.model.record import Fact
+from stentor.model.stored.position import Position
+from stentor.model.stored.record import Fact
 from stentor.protocols.delivery.replication.sync_replication import SyncReplication
 from stentor.protocols.delivery.repository.registry import SubscriptionRecord, is_within
 from stentor.protocols.delivery.repository.serving.unit_service import UnitService

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 
 from stentor.machine import Scanned
 from stentor.model.control import GossipVoid, StreamRanges
-from stentor.model.count import counted
 from stentor.model.errors import Refusal, Refused
-from stentor.model.report import DamageReport
-from stentor.model.span import Span
+from stentor.model.reports.report import DamageReport
+from stentor.model.stored.span import Span
+from stentor.model.wording.count import counted
 from stentor.protocols.delivery.replication.gossip import Gossip
 from stentor.protocols.delivery.repository.serving.subscriber_feeds import SubscriberFeeds
 from stentor.protocols.delivery.repository.storing.publisher_stream import PublisherStream
@@ -129,7 +129,7 @@ class Damage:
             lost = StreamRanges(*stream.id, 0, tuple(self._log.void(stream, stream.damaged.pairs(), lost=True)))
             what = "damaged events are given up"
             self._state.report("warning", what, publisher=self._name(stream), numbers=_shown(lost.spans))
-            self._state.say(GossipVoid(self._state.topic, self._state.settings.name, (lost,), lost=True))
+            self._state.say(GossipVoid(self._state.topic, self._state.settings.name, voids=(lost,), lost=True))
             self._gossip.lost(stream)
             self._state.streams.touch(stream)
         self._streams.clear()

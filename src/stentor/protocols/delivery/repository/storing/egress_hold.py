@@ -12,7 +12,7 @@ from stentor.model.communication import bundle_of, within_of
 from stentor.model.control import EgressRelease
 from stentor.model.errors import Refusal, Refused
 from stentor.model.ids import topic_id
-from stentor.model.record import Kind, RecordHeader
+from stentor.model.stored.record import RecordHeader, RecordKind
 from stentor.protocols.delivery.replication.bundle import PeerRepository
 from stentor.protocols.delivery.repository.registry import top_of
 from stentor.protocols.delivery.repository.serving.subscriber_feeds import LETTER
@@ -93,7 +93,7 @@ class EgressHold:
         upto = self._passed
         for line in lines:
             record = self._log.at(line.sequence)
-            if line.kind is not Kind.EVENTS or line.publisher not in publishers or record is None:
+            if line.kind is not RecordKind.EVENTS or line.publisher not in publishers or record is None:
                 continue
             letter.append(self._log.block(record))
             upto = max(upto, line.end)
@@ -104,7 +104,7 @@ class EgressHold:
             self._send(letter, upto)
 
     def _send(self, blocks: list[Block], upto: int) -> None:
-        passage = EgressRelease(self._topic, self._name, self._unit, self._passed, upto)
+        passage = EgressRelease(self._topic, self._name, unit=self._unit, previous=self._passed, upto=upto)
         self._state.send(bundle_of(self._topic), passage, blocks=blocks)
         self._passed = upto
 

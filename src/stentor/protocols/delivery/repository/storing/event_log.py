@@ -12,9 +12,9 @@ import numpy as np
 from stentor.model.attribute import EMPTY_SCHEMA, Schema
 from stentor.model.ids import NO_SCHEMA
 from stentor.model.ranges import LAST_SEQUENCE
-from stentor.model.record import Fact, Kind, LedgerContents, Record, RecordHeader, StreamId
-from stentor.model.record_columns import RecordColumns, chapters_of
-from stentor.model.span import Span, Spans
+from stentor.model.stored.record import Fact, LedgerContents, Record, RecordHeader, RecordKind, StreamId
+from stentor.model.stored.record_columns import RecordColumns, chapters_of
+from stentor.model.stored.span import Span, Spans
 from stentor.protocols.delivery.repository.registry import LIFE
 from stentor.protocols.delivery.repository.serving.record_audience import Part, cut
 from stentor.protocols.delivery.repository.storing.floor_facts import floor_key, recall_floors
@@ -112,7 +112,7 @@ class EventLog:
                 self.streams[line.stream].file(line)
                 if line.is_written_off:
                     self.losses[self.streams[line.stream]] = None
-                if line.kind is Kind.SKIPPED:
+                if line.kind is RecordKind.SKIPPED:
                     self.streams[line.stream].durable.add(line.first, line.last)
             elif line.is_damaged:
                 self.unknown.add(line.sequence, line.end)
@@ -126,7 +126,7 @@ class EventLog:
         for record, is_lost in sorted(found, key=lambda each: each[0].line.sequence):
             if self._recent.end < record.line.sequence - 1:  # lost without a trace
                 lost = RecordHeader(
-                    self._recent.end + 1, record.line.sequence - 1 - self._recent.end, 0, 0, 0, Kind.RESERVED
+                    self._recent.end + 1, record.line.sequence - 1 - self._recent.end, 0, 0, 0, RecordKind.RESERVED
                 )
                 self.unknown.add(lost.sequence, lost.end)
                 self._recent.put(Record(lost))
@@ -261,7 +261,7 @@ class EventLog:
     def confront(self, record: Record, block: Block) -> None:
         """Complain if a block is not what a record holds under the same numbers."""
         line = record.line
-        if line.kind is not Kind.EVENTS or (line.first, line.length) != (block.catenation, block.count):
+        if line.kind is not RecordKind.EVENTS or (line.first, line.length) != (block.catenation, block.count):
             return
         stored = self.block(record)
         if stored.bodies() != block.bodies() or stored.rows() != block.rows():
@@ -286,11 +286,11 @@ class EventLog:
             rest = stream.remains(start, end)
             self._write(stream, part, start, sequence)
             for left, right, number in rest:
-                self._set_aside(RecordHeader(number, right - left + 1, *stream.id, left, Kind.RESERVED))
+                self._set_aside(RecordHeader(number, right - left + 1, *stream.id, left, RecordKind.RESERVED))
 
     def _reserve(self, stream: PublisherStream, first: int, last: int) -> None:
         for start, end in stream.absent([(first, last)]):
-            line = RecordHeader(self.next, end - start + 1, *stream.id, start, Kind.RESERVED)
+            line = RecordHeader(self.next, end - start + 1, *stream.id, start, RecordKind.RESERVED)
             self.next += line.length
             stream.file(line)
             self._set_aside(line)
@@ -312,11 +312,11 @@ class EventLog:
         self.stored += block.count
         parts = cut(audience, block.count) if self._choosing else [Part(0, block.count - 1, audience)]
         for start, end, wanting in parts:
-            line = RecordHeader(sequence + start, end - start + 1, *stream.id, first + start, Kind.SKIPPED)
+            line = RecordHeader(sequence + start, end - start + 1, *stream.id, first + start, RecordKind.SKIPPED)
             record = Record(line)
             if wanting or not self._choosing:
                 part = self._part(block, start, end)
-                line = line._replace(kind=Kind.EVENTS, digest=digest_of(part))
+                line = line._replace(kind=RecordKind.EVENTS, digest=digest_of(part))
                 record = Record(line, bytes(part.frame), wanting, part.time, self._stored_at)
             stream.file(line)
             self._put(record)
@@ -326,7 +326,7 @@ class EventLog:
         self.unwritten.put(record)
 
     def void(
-        self, stream: PublisherStream, spans: Iterable[Span], kind: Kind = Kind.VOID, lost: bool = False
+        self, stream: PublisherStream, spans: Iterable[Span], kind: RecordKind = RecordKind.VOID, lost: bool = False
     ) -> list[Span]:
         """Let subscribers pass these, and tell them if they are `lost`. Return what was missing indeed."""
         voided = stream.absent(spans)
@@ -341,7 +341,7 @@ class EventLog:
                     stream.file(line)
                     self._put(Record(line))
                     for left, right, number in rest:
-                        self._set_aside(RecordHeader(number, right - left + 1, *stream.id, left, Kind.RESERVED))
+                        self._set_aside(RecordHeader(number, right - left + 1, *stream.id, left, RecordKind.RESERVED))
                 else:
                     stream.announced.remove(start, end)
         return voided
@@ -362,16 +362,16 @@ class EventLog:
         if self.unwritten.holds(line.sequence):
             return False
         stream = self.streams[line.stream] if line.publisher else None
-        lost = line._replace(kind=Kind.RESERVED, digest=line.digest or _DAMAGED)
+        lost = line._replace(kind=RecordKind.RESERVED, digest=line.digest or _DAMAGED)
         is_new = stream is None and not self.unknown.covers(line.sequence, line.end)
         if stream is None:
             self.unknown.add(line.sequence, line.end)
         else:
             passed = stream.skipped if line.last > stream.floor else Spans(((1, stream.floor),))  # nobody needs these
-            for kind, there in ((Kind.VOID, stream.voids), (Kind.SKIPPED, passed)):
+            for kind, there in ((RecordKind.VOID, stream.voids), (RecordKind.SKIPPED, passed)):
                 if there.covers(line.first, line.last):
                     lost = line._replace(kind=kind, digest=_DAMAGED * stream.written_off.covers(line.first, line.last))
-            is_new = lost.kind is Kind.RESERVED and stream.stored.covers(line.first, line.last)
+            is_new = lost.kind is RecordKind.RESERVED and stream.stored.covers(line.first, line.last)
             if is_new:
                 stream.lose(lost)
                 self.streams.unsettle(stream)
@@ -384,7 +384,7 @@ class EventLog:
     def write_off(self) -> None:
         """Let subscribers pass what nobody knows any more, and the numbers that may have been there."""
         for first, last in self.unknown:
-            self._put(Record(RecordHeader(first, last - first + 1, 0, 0, 0, Kind.NOTE)))
+            self._put(Record(RecordHeader(first, last - first + 1, 0, 0, 0, RecordKind.NOTE)))
         self.unknown = Spans()
         for stream in self.streams.values():
             if holes := stream.holes:
@@ -398,7 +398,7 @@ class EventLog:
     def register(self, facts: Sequence[Fact]) -> None:
         """Write registrations; all but those of lives take a sequence number, which readers skip."""
         if not all(fact.key.startswith(LIFE) for fact in facts):
-            self._put(Record(RecordHeader(self.next, 1, 0, 0, 0, Kind.NOTE)))
+            self._put(Record(RecordHeader(self.next, 1, 0, 0, 0, RecordKind.NOTE)))
             self.next += 1
         self.unwritten.write(*facts)
 
@@ -410,8 +410,8 @@ class EventLog:
         marked = [stream for stream, _ in floors if self.streams.get(stream.id) is stream]
         for stream in marked:
             self.streams.unsettle(stream)
-        self._noted = max([self._noted, *(line.sequence for line in lines if line.kind is Kind.NOTE)])
-        events = [line for line in lines if line.kind in (Kind.EVENTS, Kind.SKIPPED)]
+        self._noted = max([self._noted, *(line.sequence for line in lines if line.kind is RecordKind.NOTE)])
+        events = [line for line in lines if line.kind in (RecordKind.EVENTS, RecordKind.SKIPPED)]
         for line in events:
             self.streams[line.stream].durable.add(line.first, line.last)
         return events, marked
@@ -424,9 +424,9 @@ class EventLog:
         stable: dict[StreamId, int] = {}
         while (record := self._recent.at(self.horizon + 1)) is not None:
             line = record.line
-            if line.kind is Kind.RESERVED:
+            if line.kind is RecordKind.RESERVED:
                 break
-            if line.kind is Kind.NOTE:
+            if line.kind is RecordKind.NOTE:
                 if line.sequence > self._noted:
                     break
             else:
@@ -472,7 +472,7 @@ class EventLog:
             self.streams.forget_before(line.end + 1)
             if line.publisher:
                 floors[line.stream] = None
-                if line.kind is not Kind.VOID:  # what is void may be stored further on
+                if line.kind is not RecordKind.VOID:  # what is void may be stored further on
                     self.streams[line.stream].forget(line.last)
         for stream in [self.streams[key] for key in floors]:
             self.unwritten.mark_floor(stream)

@@ -6,7 +6,7 @@ accepts their loss. Until then this repository steers nobody: a subscriber would
 """
 
 from stentor.model.control import GossipVoid, RepositoryAck, RepositoryNak, StreamRanges
-from stentor.model.span import Span, Spans
+from stentor.model.stored.span import Span, Spans
 from stentor.protocols.delivery.replication.gossip import Gossip
 from stentor.protocols.delivery.repository.service import ServiceChange
 from stentor.protocols.delivery.repository.serving.name_holders import NameHolders
@@ -44,7 +44,9 @@ class GapClosing:
         if upto and said != publisher.acknowledged:
             publisher.acknowledged = said
             singles = stream.singles(upto) if copies == 1 else ()
-            ack = RepositoryAck(self._topic, self._settings.name, stream.id[1], upto, singles, counts)
+            ack = RepositoryAck(
+                self._topic, self._settings.name, incarnation=stream.id[1], upto=upto, singles=singles, copies=counts
+            )
             self._state.send(publisher.inbox, ack)
 
     def ask(self) -> bool:
@@ -59,7 +61,7 @@ class GapClosing:
             if overdue and now - stream.asked_at >= self._settings.again:
                 stream.asked_at = now
                 spans = tuple(overdue[:_MOST_MISSING])
-                nak = RepositoryNak(self._topic, self._settings.name, publisher.incarnation, spans)
+                nak = RepositoryNak(self._topic, self._settings.name, incarnation=publisher.incarnation, missing=spans)
                 self._state.send(publisher.inbox, nak)
         return busy
 
@@ -99,7 +101,7 @@ class GapClosing:
         voided = StreamRanges(*stream.id, 0, tuple(self._log.void(stream, spans)))
         known = self._registry.publishers.get(stream.id[0])
         self._state.report(level, "a gap is closed", publisher=known.name if known else "", events=_size(voided))
-        self._state.say(GossipVoid(self._topic, self._settings.name, (voided,)))
+        self._state.say(GossipVoid(self._topic, self._settings.name, voids=(voided,)))
         self._state.streams.touch(stream)
         self._gossip.note_change(stream)
         return voided

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from stentor.model.record import Kind, RecordHeader, StreamId
-from stentor.model.record_columns import RecordColumns
-from stentor.model.span import Span, Spans
+from stentor.model.stored.record import RecordHeader, RecordKind, StreamId
+from stentor.model.stored.record_columns import RecordColumns
+from stentor.model.stored.span import Span, Spans
 from stentor.wire.block import Block
 
 Numbers = NDArray[np.int64]
@@ -148,7 +148,7 @@ class PublisherStream:
         first, last = line.first, line.last
         self.highest_numbered, self.last_sequence = max(self.highest_numbered, last), max(self.last_sequence, line.end)
         self.announced.add(first, last)
-        if line.kind is Kind.RESERVED:
+        if line.kind is RecordKind.RESERVED:
             self.reserved.append((first, last, line.sequence))
             self.reserved.sort()
             if line.is_damaged:
@@ -157,8 +157,8 @@ class PublisherStream:
         self._fill(first, last)
         if line.is_written_off:
             self.written_off.add(first, last)
-        if line.kind is not Kind.EVENTS:
-            (self.voids if line.kind is Kind.VOID else self.skipped).add(first, last)
+        if line.kind is not RecordKind.EVENTS:
+            (self.voids if line.kind is RecordKind.VOID else self.skipped).add(first, last)
             return
         self.stored.add(first, last)
         for spans in (self.voids, self.written_off):

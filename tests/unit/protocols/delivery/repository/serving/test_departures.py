@@ -65,7 +65,7 @@ def test_nothing_is_kept_for_a_subscriber_that_was_registered_once_more_when_it_
     bundle.recover("subscriber", "billing", "r1", attempt=attempt(1))
     bundle.deaf.add("r1")
     bundle.pass_time(20_000)  # then r2 goes on without r1
-    end = SubscriberEnd(TOPIC, "billing", attempt(1), 5, (), unsubscribes=True)
+    end = SubscriberEnd(TOPIC, "billing", attempt=attempt(1), incarnation=5, given=(), unsubscribes=True)
     bundle.step("r1", LetterReceived(publisher_id("", end_name("subscriber", "billing", TOPIC)), [end]))
     bundle.recover("subscriber", "billing", "r2", attempt=attempt(2), node="b2")  # it was under way
     bundle.deaf.clear()

@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stentor.machine import SECOND, Commit, Committed, Effect, Input, Opened, Report, Scan, Scanned, TimerFired
-from stentor.model.access import TopicTerms
 from stentor.model.attribute import Kind, Schema
 from stentor.model.communication import Role, end_name
 from stentor.model.control import (
@@ -23,7 +22,8 @@ from stentor.model.errors import Refused
 from stentor.model.filter import Filter
 from stentor.model.ids import CatenationNumber, Incarnation, publisher_id, topic_id
 from stentor.model.mail import MAIL, address_of, mail_filter, recipients_of
-from stentor.model.record import Fact, Record
+from stentor.model.stored.record import Fact, Record
+from stentor.model.trust.access import TopicTerms
 from stentor.protocols.delivery.repository.repository import TopicRepository, TopicTick
 from stentor.protocols.delivery.repository.serving import mailboxes
 from stentor.protocols.delivery.settings import RepositorySettings
@@ -54,7 +54,11 @@ class Office:
         self.now = SECOND
         self.commits: list[Commit] = []
         self.begin()
-        self.say("publisher", "shop", Recovery(MAIL, "shop", "publisher", 1, "", Incarnation(1)))
+        self.say(
+            "publisher",
+            "shop",
+            Recovery(MAIL, "shop", role="publisher", attempt=1, principal="", incarnation=Incarnation(1)),
+        )
         self.wait(3)
 
     def begin(self) -> None:
@@ -95,11 +99,21 @@ class Office:
         origin = Origin(topic_id(MAIL), SHOP, Incarnation(1), CatenationNumber(first), 5)
         addresses = [address_of(name) for name in to]
         block = Block(encode(origin, SCHEMA, [addresses], [name.encode() for name in to]), SCHEMA)
-        order = PublisherOrder(MAIL, "shop", 1, first, first + len(to) - 1)
+        order = PublisherOrder(MAIL, "shop", incarnation=1, first=first, last=first + len(to) - 1)
         return [*self.tell(EventsReceived([block]), LetterReceived(SHOP, [order])), *self.wait()]
 
     def come(self, name: str, where: str = "") -> list[SendLetter]:
-        recovery = Recovery(MAIL, name, "subscriber", 1, "", Incarnation(1), where=where, since="beginning", asks=True)
+        recovery = Recovery(
+            MAIL,
+            name,
+            role="subscriber",
+            attempt=1,
+            principal="",
+            incarnation=Incarnation(1),
+            where=where,
+            since="beginning",
+            asks=True,
+        )
         return self.say("subscriber", name, recovery)
 
 
@@ -133,7 +147,7 @@ def test_who_comes_later_or_after_a_restart_is_told_of_its_own_mail() -> None:
     posts = office.come("alice")
     mine = told(posts)
     assert len(mine) == 2
-    nak = SubscriberNak(MAIL, "alice", 1, ((mine[0], mine[-1]),))
+    nak = SubscriberNak(MAIL, "alice", attempt=1, missing=((mine[0], mine[-1]),))
     assert bodies(office.say("subscriber", "alice", nak)) == [b"alice", b"alice"], "what lies between is not for her"
 
 
@@ -142,7 +156,7 @@ def test_whatever_a_recipient_asks_for_it_gets_its_own(where: str) -> None:
     office = Office()
     office.send(1, "bob", "alice", "bob")
     (mine,) = told(office.come("alice", where))
-    every = SubscriberNak(MAIL, "alice", 1, ((1, mine + 5),))
+    every = SubscriberNak(MAIL, "alice", attempt=1, missing=((1, mine + 5),))
     posts = office.say("subscriber", "alice", every)
     assert [event for post in posts for event in post.events if isinstance(event, Retransmission)]
     assert bodies(posts) == [b"alice"]

@@ -101,7 +101,7 @@ def test_after_a_partition_the_newer_life_stays(role: Role, name: str) -> None:
     bundle.deaf = {"r2"}
     bundle.pass_time(15_000)
     bundle.clear()
-    newer = Recovery(TOPIC, name, role, attempt(6), "", 6)
+    newer = Recovery(TOPIC, name, role=role, attempt=attempt(6), principal="", incarnation=6)
     bundle.step("r2", LetterReceived(publisher_id("", end_name(role, name, TOPIC)), [newer]))
     bundle.pass_time(3000)
     assert answers(bundle) == [("r2", attempt(6), None)]
@@ -183,7 +183,9 @@ def test_what_a_fenced_subscriber_acknowledges_does_not_count() -> None:
 
 
 def keep(bundle: PaperBundle, life: int) -> RecoveryResponse:
-    recovery = Recovery(TOPIC, "billing", "subscriber", attempt(life), "", life, keeps=True)
+    recovery = Recovery(
+        TOPIC, "billing", role="subscriber", attempt=attempt(life), principal="", incarnation=life, keeps=True
+    )
     bundle.say("subscriber", "billing", recovery, "r1")
     return bundle.told(RecoveryResponse)[-1]
 
@@ -206,7 +208,7 @@ def test_a_new_name_without_a_filter_gets_everything() -> None:
 
 
 def unsubscribe(bundle: PaperBundle, to: str, life: int) -> None:
-    end = SubscriberEnd(TOPIC, "billing", attempt(life), life, (), unsubscribes=True)
+    end = SubscriberEnd(TOPIC, "billing", attempt=attempt(life), incarnation=life, given=(), unsubscribes=True)
     bundle.say("subscriber", "billing", end, to)
 
 
@@ -261,7 +263,12 @@ def test_a_subscriber_that_leaves_is_not_fenced_by_another_repository_that_hears
     bundle.deaf.clear()
     bundle.pass_time(3000)
     assert answers(bundle) == []
-    bundle.say("subscriber", "billing", SubscriberEnd(TOPIC, "billing", again, 5, (), unsubscribes=True), "r2")
+    bundle.say(
+        "subscriber",
+        "billing",
+        SubscriberEnd(TOPIC, "billing", attempt=again, incarnation=5, given=(), unsubscribes=True),
+        "r2",
+    )
     assert [(sync.attempt, sync.ended) for sync in bundle.told(Sync)] == [(again, True)]
     assert not any(each.table.destinations for each in bundle.repositories.values())
 
@@ -308,7 +315,7 @@ def test_whoever_subscribes_again_begins_anew_also_at_one_that_missed_it() -> No
     bundle.pass_time(15_000)
     unsubscribe(bundle, "r1", 5)
     bundle.recover("subscriber", "billing", "r1", attempt=attempt(6), incarnation=6, since="beginning")
-    stale = GossipSync(TOPIC, "r2", {"billing": (StreamRanges(*_shop(), 3, ()),)}, whole=True)
+    stale = GossipSync(TOPIC, "r2", syncs={"billing": (StreamRanges(*_shop(), 3, ()),)}, whole=True)
     bundle.step("r1", LetterReceived(publisher_id("keeper", repository_name("r2")), [stale]))
     bundle.deaf = set()
     bundle.pass_time(3000)
@@ -325,7 +332,14 @@ def _shop() -> tuple[int, int]:
 
 def steer(bundle: PaperBundle, to: str, role: Role, name: str, repository: str, owner: str = "owner") -> Refusal | None:
     event = Registration(
-        TOPIC, owner, 7, TopicTask.STEER, "" if owner == "owner" else owner, (repository,), role=role, name=name
+        TOPIC,
+        owner,
+        token=7,
+        task=TopicTask.STEER,
+        principal="" if owner == "owner" else owner,
+        repositories=(repository,),
+        role=role,
+        name=name,
     )
     bundle.clear()
     bundle.step(to, LetterReceived(publisher_id(event.principal, owner), [event], requester=owner))

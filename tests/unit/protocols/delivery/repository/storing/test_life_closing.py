@@ -10,8 +10,8 @@ from stentor.model.communication import end_name
 from stentor.model.control import Denial, GossipState, PublisherOrder, RecoveryResponse, StreamRanges, TopicTask
 from stentor.model.errors import Refusal
 from stentor.model.ids import CatenationNumber, Incarnation, publisher_id, topic_id
-from stentor.model.position import Position
-from stentor.model.span import Spans
+from stentor.model.stored.position import Position
+from stentor.model.stored.span import Spans
 from stentor.wire.block import Block, Origin, encode
 
 SHOP = int(publisher_id("", end_name("publisher", "shop", TOPIC)))
@@ -34,7 +34,12 @@ def publish(bundle: PaperBundle, name: str, incarnation: int, number: int, *only
     origin = Origin(topic_id(TOPIC), sender, Incarnation(incarnation), CatenationNumber(number), bundle.now)
     bundle.arrive(Block(encode(origin, EMPTY_SCHEMA, [], [b"%d" % number]), EMPTY_SCHEMA), *only)
     for repository in only or (None,):
-        bundle.say("publisher", name, PublisherOrder(TOPIC, name, incarnation, number, number), repository)
+        bundle.say(
+            "publisher",
+            name,
+            PublisherOrder(TOPIC, name, incarnation=incarnation, first=number, last=number),
+            repository,
+        )
 
 
 def wait(bundle: PaperBundle, seconds: int = 90) -> None:
@@ -194,7 +199,9 @@ def test_a_late_state_of_another_repository_brings_no_closed_life_back() -> None
     wait(bundle)
     gossip = bundle.repositories["r1"].gossip
     number, digest = gossip.bundle.peers["r2"].number + 1, gossip.sharing.durable_digest
-    state = GossipState(TOPIC, "r2", True, (StreamRanges(SHOP, 5, 3, ()),), digest, whole=False, number=number)
+    state = GossipState(
+        TOPIC, "r2", ready=True, held=(StreamRanges(SHOP, 5, 3, ()),), facts=digest, whole=False, number=number
+    )
     gossip._on_state(gossip.bundle.peers["r2"], state)
     assert lives(bundle) == [6]
 

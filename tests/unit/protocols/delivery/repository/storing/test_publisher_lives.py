@@ -21,7 +21,7 @@ from stentor.model.control import (
 )
 from stentor.model.errors import Refusal
 from stentor.model.ids import publisher_id
-from stentor.model.record import Kind
+from stentor.model.stored.record import RecordKind
 from stentor.protocols.delivery.repository.registry import PublisherRecord, Registry
 from stentor.protocols.delivery.repository.serving.dissemination_table import DisseminationTable
 from stentor.protocols.delivery.repository.storing.event_log import EventLog
@@ -35,7 +35,7 @@ SHOP = publisher_id("", end_name("publisher", "shop", TOPIC))
 def stored(bundle: PaperBundle, name: str) -> list[tuple[int, int]]:
     """The events that a repository has, in the order of its ledger: the life and the number of each."""
     records = sorted(bundle.ledgers[name].records.items())
-    lines = [record.line for _, record in records if record.line.kind is Kind.EVENTS]
+    lines = [record.line for _, record in records if record.line.kind is RecordKind.EVENTS]
     return [(line.incarnation, line.first + place) for line in lines for place in range(line.length)]
 
 
@@ -155,7 +155,9 @@ def unheard() -> PaperBundle:
 def ask_again(bundle: PaperBundle, attempt: int) -> RecoveryResponse | Denial:
     """Life 6, which was answered before, asks r1 to steer it; return the answer."""
     bundle.clear()
-    recovery = Recovery(TOPIC, "shop", "publisher", (6 << 15) + attempt, "", 6, 2, answered=True)
+    recovery = Recovery(
+        TOPIC, "shop", role="publisher", attempt=(6 << 15) + attempt, principal="", incarnation=6, last=2, answered=True
+    )
     bundle.say("publisher", "shop", recovery, "r1")
     answers: list[RecoveryResponse | Denial] = [*bundle.told(RecoveryResponse, "shop"), *bundle.told(Denial, "shop")]
     assert len(answers) == 1
@@ -207,7 +209,7 @@ def test_one_that_waits_long_for_what_is_known_of_a_life_serves_nobody_until_an_
 def tell_of_life_6(bundle: PaperBundle, digest: int) -> None:
     """r2 says to r1 that it has two events of life 6, and a registry of this digest."""
     held, version = (StreamRanges(SHOP, 6, 0, ((1, 2),)),), bundle.repositories["r1"].registry.version
-    state = GossipState(TOPIC, "r2", True, held, digest, whole=True, version=version)
+    state = GossipState(TOPIC, "r2", ready=True, held=held, facts=digest, whole=True, version=version)
     bundle.step("r1", LetterReceived(publisher_id(KEEPER, repository_name("r2")), [state]))
 
 
@@ -302,7 +304,7 @@ def test_what_was_acknowledged_becomes_void_when_every_member_is_here_and_none_h
     bundle.recover("publisher", "shop", "r1")
     bundle.kill("r2")
     bundle.arrive(block(4))
-    bundle.say("publisher", "shop", PublisherOrder(TOPIC, "shop", 5, 4, 4, 3))
+    bundle.say("publisher", "shop", PublisherOrder(TOPIC, "shop", incarnation=5, first=4, last=4, acknowledged=3))
     bundle.clear()
     bundle.pass_time(60_000)
     assert not is_ready(bundle, "r1")
@@ -317,7 +319,7 @@ def test_a_member_that_was_removed_is_not_waited_for() -> None:
     bundle.recover("publisher", "shop", "r1")
     bundle.kill("r3")
     bundle.arrive(block(4))
-    bundle.say("publisher", "shop", PublisherOrder(TOPIC, "shop", 5, 4, 4, 3))
+    bundle.say("publisher", "shop", PublisherOrder(TOPIC, "shop", incarnation=5, first=4, last=4, acknowledged=3))
     bundle.pass_time(35_000)
     assert not is_ready(bundle, "r1")
     bundle.owner("r1", TopicTask.REMOVE_REPOSITORY, repositories=("r3",))
@@ -333,7 +335,7 @@ def test_a_life_older_than_the_newest_is_fenced_unless_it_resumes() -> None:
     bundle.recover("publisher", "shop", "r2", incarnation=8, attempt=99)
     (denial,) = bundle.told(Denial, "shop")
     assert (denial.code, denial.newest) == (Refusal.FENCED, 9)
-    recovery = Recovery(TOPIC, "shop", "publisher", 100, "", 8, resumes=True)
+    recovery = Recovery(TOPIC, "shop", role="publisher", attempt=100, principal="", incarnation=8, resumes=True)
     bundle.say("publisher", "shop", recovery, "r2")
     assert bundle.told(RecoveryResponse, "shop")
 
@@ -395,7 +397,9 @@ def test_one_that_tells_of_a_newer_life_without_knowing_of_an_end_does_not_take_
     bundle = outlived()
     assert bundle.repositories["r1"].registry.publishers[SHOP].ends == ((5, 3),)
     newer = (f"publisher/{SHOP:016x}", 99, "r2", msgspec.msgpack.encode(PublisherRecord("shop", "", 7)))
-    bundle.step("r1", LetterReceived(publisher_id(KEEPER, repository_name("r2")), [GossipFacts(TOPIC, "r2", (newer,))]))
+    bundle.step(
+        "r1", LetterReceived(publisher_id(KEEPER, repository_name("r2")), [GossipFacts(TOPIC, "r2", facts=(newer,))])
+    )
     assert dict(bundle.repositories["r1"].registry.publishers[SHOP].ends)[5] == 3
     bundle.pass_time(60_000)
     assert not is_ready(bundle, "r1")

@@ -6,7 +6,7 @@ from tests.paper.bundle import KEEPER, TOPIC, PaperBundle
 from stentor.model.communication import end_name, repository_name
 from stentor.model.control import GossipState, RecoveryResponse, StreamRanges, TopicTask
 from stentor.model.ids import publisher_id
-from stentor.model.record import Kind, RecordHeader
+from stentor.model.stored.record import RecordHeader, RecordKind
 from stentor.protocols.delivery.replication.bundle import PeerRepository
 from stentor.protocols.delivery.repository.registry import SubscriptionRecord
 from stentor.protocols.delivery.repository.serving.dissemination_table import DisseminationTable
@@ -110,8 +110,8 @@ def floors() -> tuple[StreamFloors, PublisherStream, DisseminationTable]:
     """A repository that has 5 … 10 of a stream, for a subscriber that has nothing yet."""
     state = TopicState(TOPIC, RepositorySettings(name="r2"), Budget(0))
     stream = state.streams[STREAM]
-    stream.file(RecordHeader(1, 4, *STREAM, 1, Kind.RESERVED))
-    stream.file(RecordHeader(5, 6, *STREAM, 5, Kind.EVENTS))
+    stream.file(RecordHeader(1, 4, *STREAM, 1, RecordKind.RESERVED))
+    stream.file(RecordHeader(5, 6, *STREAM, 5, RecordKind.EVENTS))
     stream.durable.add(5, 10)
     state.table.add("billing", SubscriptionRecord(""), 0, True)
     return StreamFloors(state), stream, state.table
@@ -134,7 +134,9 @@ def test_the_floor_rises_when_a_subscriber_has_the_rest_though_nobody_tells_of_i
     bundle.kill("r2")
     bundle.publish(1, 10)
     registry, sender = bundle.repositories["r1"].registry, publisher_id(KEEPER, repository_name("r2"))
-    told = GossipState(TOPIC, "r2", True, (StreamRanges(*STREAM, 20, ()),), registry.digest, version=registry.version)
+    told = GossipState(
+        TOPIC, "r2", ready=True, held=(StreamRanges(*STREAM, 20, ()),), facts=registry.digest, version=registry.version
+    )
     bundle.step("r1", LetterReceived(sender, [told]))
     stream = bundle.repositories["r1"].log.streams[STREAM]
     assert (stream.floor, stream.skipped.pairs()) == (0, ((11, 20),)), "billing lacks what is here"
@@ -165,7 +167,7 @@ def test_what_others_have_forgotten_is_not_awaited_any_more_when_the_one_that_ha
 
     def say(name: str, *held: StreamRanges, whole: bool) -> None:
         facts, version = repository.registry.digest, repository.registry.version
-        told = GossipState(TOPIC, name, True, held, facts, whole=whole, version=version)
+        told = GossipState(TOPIC, name, ready=True, held=held, facts=facts, whole=whole, version=version)
         bundle.step("r1", LetterReceived(publisher_id(KEEPER, repository_name(name)), [told]))
 
     say("r3", StreamRanges(*STREAM, 0, ((5, 10),)), whole=True)
@@ -191,7 +193,7 @@ def test_what_nobody_ever_had_is_not_told_to_be_stored_though_it_is_forgotten() 
 def test_the_floor_does_not_rise_over_what_is_being_written() -> None:
     floors_, stream, table = floors()
     table.destinations["billing"].mark(STREAM, 5, 12)
-    stream.file(RecordHeader(11, 2, *STREAM, 11, Kind.EVENTS))
+    stream.file(RecordHeader(11, 2, *STREAM, 11, RecordKind.EVENTS))
     floors_.follow(stream, StreamRanges(*STREAM, 20, ()), ())
     assert stream.floor == stream.known == 10
     stream.durable.add(11, 12)

@@ -21,8 +21,8 @@ from stentor.model.control import (
 )
 from stentor.model.errors import Refusal, Refused
 from stentor.model.ids import publisher_id
-from stentor.model.position import Position
-from stentor.model.reading import Page, PageRequest, StockRequest
+from stentor.model.stored.position import Position
+from stentor.model.stored.reading import Page, PageRequest, StockRequest
 from stentor.protocols.delivery.repository import registry as registry_module
 from stentor.protocols.delivery.repository.ledger_reads import WeighRecords
 from stentor.protocols.delivery.repository.registry import SubscriptionRecord
@@ -39,7 +39,7 @@ def strangers_at(bundle: PaperBundle, name: str = "r1") -> UnknownPublishers:
 
 
 def order(bundle: PaperBundle, sender: int, incarnation: int, first: int = 1, last: int = 1) -> None:
-    letter = PublisherOrder(TOPIC, "thief", incarnation, first, last)
+    letter = PublisherOrder(TOPIC, "thief", incarnation=incarnation, first=first, last=last)
     for name in bundle.repositories:
         bundle.step(name, LetterReceived(sender, [letter]))
 
@@ -95,13 +95,15 @@ def test_other_letters_of_strangers_make_nothing() -> None:
     bundle = PaperBundle("r1")
     log = bundle.repositories["r1"].log
     bundle.clear()
-    recovery = Recovery(TOPIC, "thief", "publisher", 1, "", 5)
+    recovery = Recovery(TOPIC, "thief", role="publisher", attempt=1, principal="", incarnation=5)
     bundle.say("publisher", "thief", recovery)
-    bundle.say("publisher", "shop", Recovery(TOPIC, "billing", "subscriber", 1, "", 5))
+    bundle.say(
+        "publisher", "shop", Recovery(TOPIC, "billing", role="subscriber", attempt=1, principal="", incarnation=5)
+    )
     for letter in (
-        SubscriberAck(TOPIC, "billing", 5, "r1", ((1, 9),)),
-        SubscriberNak(TOPIC, "billing", 1, ((1, 9),)),
-        SubscriberEnd(TOPIC, "billing", 1, 5, ((1, 1, 1),)),
+        SubscriberAck(TOPIC, "billing", incarnation=5, repository="r1", spans=((1, 9),)),
+        SubscriberNak(TOPIC, "billing", attempt=1, missing=((1, 9),)),
+        SubscriberEnd(TOPIC, "billing", attempt=1, incarnation=5, given=((1, 1, 1),)),
         StockRequest(TOPIC, "thief", 1, "thief", ""),
         PageRequest(TOPIC, "thief", 1, "thief", "", Position().held),
     ):
@@ -120,7 +122,7 @@ def test_what_came_before_its_publisher_was_known_is_stored_once_it_is() -> None
     bundle.recover("publisher", "shop", "r1")
     bundle.deaf.clear()
     bundle.step("r2", EventsReceived([block(1, 3)]))
-    bundle.step("r2", LetterReceived(SHOP, [PublisherOrder(TOPIC, "shop", 5, 1, 3)]))
+    bundle.step("r2", LetterReceived(SHOP, [PublisherOrder(TOPIC, "shop", incarnation=5, first=1, last=3)]))
     assert [len(stream.waiting) for stream in strangers_at(bundle, "r2").streams.values()] == [1]
     bundle.pass_time(1000)  # r1 tells r2 of the publisher
     assert bundle.ledgers["r2"].numbers() != []
