@@ -247,6 +247,28 @@ def test_an_older_life_is_refused_once_a_newer_one_has_asked_though_that_has_end
 
 
 @pytest.mark.req("RD-13")
+def test_what_a_silent_repository_may_have_handed_out_is_marked_when_it_comes_back() -> None:
+    """r1 alone stores an event and tells life 5 of it; r2 steers life 6, and hears of the event when r1 is back."""
+    bundle = PaperBundle("r1", "r2", copies=1)
+    bundle.recover("publisher", "shop", "r1")
+    bundle.recover("subscriber", "billing", "r1")
+    bundle.deaf.add("r2")
+    bundle.pass_time(12_000)  # then r1 goes on without r2
+    bundle.publish(1, 1, "r1")
+    assert bundle.told(Persistent, "billing")[-1].stretches
+    bundle.kill("r1")
+    bundle.deaf.clear()
+    bundle.pass_time(12_000)
+    bundle.recover("subscriber", "billing", "r2", attempt=2, incarnation=6)
+    bundle.pass_time(5000)
+    bundle.clear()
+    bundle.start("r1")
+    bundle.pass_time(5000)
+    told = [part for part in bundle.told(Persistent, "billing") if part.stretches]
+    assert [(each.first, each.sequence <= part.redelivered) for part in told for each in part.stretches] == [(1, True)]
+
+
+@pytest.mark.req("RD-13")
 def test_a_repository_does_not_vouch_for_a_life_that_moved_without_its_hearing() -> None:
     """r1 told life 5 of one event; then r2 steers it, may tell it of others, and says so by asking what r1 knows."""
     bundle = steered("r1", "r2")

@@ -151,6 +151,7 @@ class SubscriberHistory:
         self.conditions: list[Condition | None] = []  # that it ever had; None is everything
         self.first_life = 0  # what is registered of earlier ones is about a subscription that it has ended
         self.confirmed = 0  # when it was first steered; 0 is never
+        self.forgotten = Numbers()  # … and what some repository had forgotten by then: nobody keeps that for it
         self.has_begun = False  # a repository has written down where it begins
         self.ended = False  # it has no right to anything any more
         # It was told that nothing is kept for it, by then written down at these repositories; None is that it was not.
@@ -416,6 +417,14 @@ class DeliveryHistory:
                 key = run.publisher, run.incarnation, number
                 if done.has(key):
                     self.accuse("duplicate", f"{repository} tells {name} of {key}, and knows that it is done with it")
+
+    def confirm(self, page: SubscriberHistory) -> None:
+        """A subscriber is steered."""
+        if not page.confirmed:
+            page.confirmed = self._schedule.now
+            for disk in self.disks.values():
+                for stream, spans in disk.collected.items():
+                    page.forgotten[stream].update(spans)
 
     def unsubscribe(self, page: SubscriberHistory) -> None:
         """A subscriber is told that its subscription is ended."""

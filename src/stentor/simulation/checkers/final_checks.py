@@ -298,7 +298,7 @@ class FinalChecks:
                 told = self._history.published[stream].get(number)
                 if told is None or key in page.released or key in page.acknowledged or not page.must(told):
                     continue
-                if self._history.has_expired(key):
+                if self._history.has_expired(key) or page.forgotten.has(key):
                     continue
                 if any(disk.keeps(key) for disk in self._history.disks.values()):
                     self._history.accuse("poll-skip", f"{page.name} got {high} of {stream} and never {number}")

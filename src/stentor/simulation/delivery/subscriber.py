@@ -199,7 +199,7 @@ class SimSubscriber(SimProcess):
         wanted = {str(Filter(each.text)) if each is not None else "" for each in self.page.conditions}
         if attach.where not in wanted and not self.page.ended:  # one that unsubscribes may have no filter any more
             self.accuse("filter-lost", f"{self.seat} is registered with {attach.where!r}, and wanted {wanted}")
-        self.page.confirmed = self.page.confirmed or self.world.now
+        self.world.history.confirm(self.page)
 
     def _lose(self, report: ReportLoss) -> None:
         self.world.seen["told-lost"] += 1

@@ -232,11 +232,13 @@ class SyncReplication:
 
     def tick(self) -> bool:
         """Ask again for what others have; return whether anybody waits for it."""
-        now = self._step.now
+        now, settings = self._step.now, self._state.settings
+        # Whoever handed something to an earlier life tells that it exists, unless it is silent.
+        self._feeds.judge_after(settings.suspicion if self._membership.is_here else settings.absence)
         for cursor, pending in list(self._pending_cursors.items()):
             if self._feeds.cursors.get(cursor.progress.name) is not cursor:
                 del self._pending_cursors[cursor]
-            elif now - cursor.began >= self._state.settings.suspicion and not self._commits.failure:
+            elif now - cursor.began >= settings.suspicion and not self._commits.failure:
                 # it may begin; what it has acknowledged is told when others have it too
                 del self._pending_cursors[cursor]
                 self._answers.begin(cursor, pending.event)

@@ -294,6 +294,14 @@ class SubscriberFeeds:
         if cursor.ask is not Ask.NONE and cursor.progress.learn(cursor.testify()):
             self._state.table.note_progress(cursor.progress.name)
 
+    def judge_after(self, patience: int) -> None:
+        """Of those whose lives began so long ago, say that earlier ones may have been handed all that is known to
+        exist.
+        """
+        since = self._step.now - patience
+        for cursor in [each for each in self.waiting if each.doubt is None and each.began < since]:
+            self.judge(cursor, {key: stream.announced.last for key, stream in self._log.streams.items()})
+
     def ask_known(self, cursor: SubscriberCursor) -> None:
         """Tell a subscriber what there is: enough repositories know that it has asked."""
         if cursor.ask is Ask.NOTED:
@@ -346,9 +354,6 @@ class SubscriberFeeds:
             if self.cursors.get(cursor.progress.name) is not cursor:
                 del self.waiting[cursor]
                 continue
-            if cursor.doubt is None and now - cursor.began > self._settings.suspicion:
-                # whatever others gave it before, they have told us by now that it exists
-                self.judge(cursor, {key: stream.announced.last for key, stream in self._log.streams.items()})
             if not cursor.pending:
                 cursor.answered = now
                 if cursor.doubt is not None:
