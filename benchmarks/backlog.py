@@ -31,7 +31,7 @@ from stentor.model.attribute import EMPTY_SCHEMA, Schema
 from stentor.model.communication import end_name
 from stentor.model.errors import StentorError
 from stentor.model.ids import CatenationNumber, Incarnation, publisher_id, topic_id
-from stentor.model.record import Fact, Kind, Record, RecordHeader
+from stentor.model.stored.record import Fact, Record, RecordHeader, RecordKind
 from stentor.protocols.delivery.repository.storing.event_log import HORIZON, SCHEMA, digest_of
 from stentor.storage.ledger_store import open_ledger
 from stentor.wire.block import Block, Origin, encode
@@ -78,7 +78,7 @@ def records(trial: Trial) -> Iterator[Record]:
         origin = Origin(topic_id(TOPIC), sender, Incarnation(1), CatenationNumber(first), now)
         bodies = [b"%0*d" % (BODY, first + at) for at in range(count)]
         block = Block(encode(origin, EMPTY_SCHEMA, [], bodies), EMPTY_SCHEMA)
-        line = RecordHeader(0, count, sender, 1, first, Kind.EVENTS, digest_of(block))
+        line = RecordHeader(0, count, sender, 1, first, RecordKind.EVENTS, digest_of(block))
         yield Record(line, bytes(block.frame), {_SLOT: b""}, now)
 
 

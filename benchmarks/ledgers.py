@@ -23,7 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 from stentor.bench import machine
-from stentor.model.record import Kind, Record, RecordHeader
+from stentor.model.stored.record import Record, RecordHeader, RecordKind
 from stentor.storage.ledger_store import open_ledger
 
 RESULTS = Path(__file__).parent / "results"
@@ -62,7 +62,11 @@ def ledger(where: str) -> Contestant:
         begin = time.perf_counter()
         while time.perf_counter() - begin < seconds:
             target.commit(
-                [Record(RecordHeader(count * size + 1, size, 7, 1, count * size + 1, Kind.EVENTS), frame, {1: b""})]
+                [
+                    Record(
+                        RecordHeader(count * size + 1, size, 7, 1, count * size + 1, RecordKind.EVENTS), frame, {1: b""}
+                    )
+                ]
             )
             count += 1
             if count - forgotten > 2 * kept:

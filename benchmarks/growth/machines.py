@@ -22,7 +22,6 @@ from stentor.machine import (
     StartTimer,
     TimerFired,
 )
-from stentor.model.access import ANONYMOUS
 from stentor.model.attribute import EMPTY_SCHEMA
 from stentor.model.communication import Role, bundle_of, end_name, inbox_of, repository_name
 from stentor.model.control import (
@@ -36,6 +35,7 @@ from stentor.model.control import (
     TopicTask,
 )
 from stentor.model.ids import CatenationNumber, Incarnation, publisher_id, topic_id
+from stentor.model.trust.access import ANONYMOUS
 from stentor.protocols.delivery.repository.repository import TopicRepository, TopicTick
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.protocols.delivery.transport import (

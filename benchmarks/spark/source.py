@@ -20,7 +20,7 @@ from stentor.client.fabric import connect
 from stentor.model.attribute import schema_of as kinds_of
 from stentor.model.communication import end_name
 from stentor.model.ids import CatenationNumber, Incarnation, publisher_id, topic_id
-from stentor.model.record import Kind, Record, RecordHeader
+from stentor.model.stored.record import Record, RecordHeader, RecordKind
 from stentor.pipeline.options import read_options
 from stentor.pipeline.source.columns import parse_attributes, schema_of
 from stentor.pipeline.source.source import BatchReader
@@ -56,7 +56,7 @@ def records(topic: str, events: int, size: int) -> Iterator[Record]:
         bodies = [b"%0*d" % (BODY, number) for number in range(first, first + size)]
         origin = Origin(topic_id(topic), sender, Incarnation(1), CatenationNumber(first), now)
         block = Block(encode(origin, SCHEMA, [columns[name] for name in SCHEMA.names], bodies), SCHEMA)
-        line = RecordHeader(0, size, sender, 1, first, Kind.EVENTS, digest_of(block))
+        line = RecordHeader(0, size, sender, 1, first, RecordKind.EVENTS, digest_of(block))
         yield Record(line, bytes(block.frame), {}, now)
 
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
         Unresponsive,
     )
     from stentor.model.filter import Filter
-    from stentor.model.status import NodeStatus
+    from stentor.model.reports.status import NodeStatus
 
 _MODULES = {
     "admin.topics": ("Registrar",),
@@ -71,7 +71,7 @@ _MODULES = {
         "Unresponsive",
     ),
     "model.filter": ("Filter",),
-    "model.status": ("NodeStatus",),
+    "model.reports.status": ("NodeStatus",),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 

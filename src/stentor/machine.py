@@ -15,10 +15,10 @@ import msgspec
 
 from stentor.model.attribute import Schema
 from stentor.model.ids import LinkId
-from stentor.model.place import EVERYWHERE
-from stentor.model.position import Position
-from stentor.model.record import Entry, LedgerContents, Record, RecordHeader
-from stentor.model.token import FabricToken
+from stentor.model.stored.position import Position
+from stentor.model.stored.record import Entry, LedgerContents, Record, RecordHeader
+from stentor.model.trust.place import EVERYWHERE
+from stentor.model.trust.token import FabricToken
 
 SECOND = 1_000_000_000
 MILLISECOND = 1_000_000

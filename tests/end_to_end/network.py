@@ -15,7 +15,7 @@ from tests.end_to_end.command import PATIENCE, Fabric
 import stentor
 from stentor.admin import network as operation
 from stentor.model.errors import StentorError
-from stentor.model.view import LinkView, MemberView, NetworkView
+from stentor.model.reports.view import LinkView, MemberView, NetworkView
 
 T = TypeVar("T")
 

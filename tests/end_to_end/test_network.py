@@ -17,7 +17,7 @@ from tests.integration.proxy import Proxy
 
 import stentor as api
 from stentor.admin.network import explain, view
-from stentor.model.view import NetworkView
+from stentor.model.reports.view import NetworkView
 
 NAMES = (
     "north/library/b1",

@@ -33,7 +33,7 @@ from stentor.model.control import (
 )
 from stentor.model.errors import Refused, Unreachable
 from stentor.model.ids import CatenationNumber, Incarnation, publisher_id, topic_id
-from stentor.model.reading import Page, PageRequest, Stock, StockRequest
+from stentor.model.stored.reading import Page, PageRequest, Stock, StockRequest
 from stentor.wire.block import Block, Origin, encode
 from stentor.wire.letter import read, write
 

@@ -15,7 +15,7 @@ from tests.end_to_end.command import PATIENCE, Fabric, fabric
 import stentor
 from stentor.admin.topics import Registrar
 from stentor.model.errors import Unreachable
-from stentor.model.trace import TRACE, audience_of, intent_of, kept_of, numbers_of
+from stentor.model.reports.trace import TRACE, audience_of, intent_of, kept_of, numbers_of
 
 TWO = """
 [fabric]

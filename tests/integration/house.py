@@ -23,8 +23,8 @@ from stentor.gateways.http.broker import broker_node
 from stentor.machine import StopRequested
 from stentor.model.errors import StentorError
 from stentor.model.limits import Limits
+from stentor.model.reports.status import NodeStatus
 from stentor.model.scope import ScopePath
-from stentor.model.status import NodeStatus
 from stentor.nodes.broker.broker import Broker
 from stentor.nodes.network.network import NetworkSettings
 from stentor.policies.access import AccessRule, settle_access

@@ -23,7 +23,7 @@ from stentor.model.messages import (
     Topic,
     Welcome,
 )
-from stentor.model.token import FabricToken
+from stentor.model.trust.token import FabricToken
 from stentor.wire.block import Origin
 from stentor.wire.frame import CONTROL, PREAMBLE, decode, encode
 

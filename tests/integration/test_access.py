@@ -16,8 +16,8 @@ from tests.integration.peer import Peer
 
 import stentor
 from stentor.admin import network as operation
-from stentor.model.access import Grant, Membership, TopicTerms
 from stentor.model.messages import AccessFacts, AccessReceipt
+from stentor.model.trust.access import Grant, Membership, TopicTerms
 from stentor.policies.access import AccessRule
 from stentor.runtime.tls import Authority, client_context
 
@@ -111,6 +111,19 @@ def test_who_was_granted_nothing_reads_and_writes_nothing_and_goes_on(tmp_path: 
             await mallory.flush()
             assert broker.status().refused.get("protocol") is None
             assert broker.status().dropped["not authorised"] == 5, "one of each topic; the client knows better then"
+
+    run(main())
+
+
+@pytest.mark.parametrize("name", ["publisher:mallory:$mail", "subscriber:mallory:x:$mail", "publisher:mallory:none"])
+def test_an_end_of_a_topic_that_is_not_there_tells_no_traces(tmp_path: Path, certificates: Path, name: str) -> None:
+    async def main() -> None:
+        async with (
+            node(tmp_path, certificates=certificates / "node", rules=RULES) as broker,
+            stentor.connect(broker.url, name=name, tls=certificates / "mallory") as mallory,
+        ):
+            with pytest.raises(stentor.Refused, match="may not publish on"):
+                await mallory.publish("$stentor/trace", b"forged")
 
     run(main())
 

@@ -13,7 +13,6 @@ from tests.integration.ports import free_port
 from tests.integration.proxy import Proxy
 
 from stentor.client.fabric import connect
-from stentor.model.access import Grant, Membership, SharedFact, TopicTerms
 from stentor.model.errors import Refusal
 from stentor.model.ids import Incarnation
 from stentor.model.limits import Limits
@@ -29,7 +28,8 @@ from stentor.model.messages import (
     Welcome,
 )
 from stentor.model.scope import ScopePath
-from stentor.model.token import FabricToken
+from stentor.model.trust.access import Grant, Membership, SharedFact, TopicTerms
+from stentor.model.trust.token import FabricToken
 from stentor.nodes.broker.broker import Broker
 from stentor.nodes.network.network import GatewaySettings, NetworkSettings
 from stentor.runtime.dialler import Dialler

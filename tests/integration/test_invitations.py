@@ -9,9 +9,9 @@ from tests.integration.test_topic_budgets import ledgers
 
 from stentor.admin.topics import Registrar
 from stentor.client.fabric import connect
-from stentor.model.access import ANONYMOUS, MEMBER, TOPIC, Membership, TopicTerms
 from stentor.model.communication import inbox_of, repository_name
 from stentor.model.control import GossipFacts
+from stentor.model.trust.access import ANONYMOUS, MEMBER, TOPIC, Membership, TopicTerms
 from stentor.wire.letter import write
 
 

@@ -16,8 +16,8 @@ from stentor.model.control import ControlEvent, GossipFacts, GossipState, Probe,
 from stentor.model.errors import Refusal
 from stentor.model.ids import CatenationNumber, Incarnation, SubscriptionId, publisher_id, topic_id
 from stentor.model.messages import AdminRequest, Ping, Pong, Subscription, Topic
-from stentor.model.reading import StockRequest
-from stentor.model.request_topic import request_topic
+from stentor.model.stored.reading import StockRequest
+from stentor.model.trust.request_topic import request_topic
 from stentor.protocols.delivery.repository.repository import TopicRepository
 from stentor.protocols.delivery.stored.read_server import StoredReadServer
 from stentor.simulation.clients.odd_messages import LETTERS, MESSAGES, OddMessages

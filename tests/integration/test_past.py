@@ -17,8 +17,8 @@ from stentor.admin.topics import Registrar
 from stentor.client.reliable_subscription import Subscription
 from stentor.client.stored_reader import Reader
 from stentor.machine import SECOND
-from stentor.model.position import Position
-from stentor.model.span import Spans
+from stentor.model.stored.position import Position
+from stentor.model.stored.span import Spans
 from stentor.pipeline.source.columns import schema_of, to_arrow
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.runtime.repository import RepositoryHost

@@ -13,7 +13,7 @@ from stentor.admin.topics import Registrar
 from stentor.client.fabric import Fabric
 from stentor.client.stored_reader import Availability, Reader
 from stentor.model.errors import Refusal, Refused, StentorError
-from stentor.model.position import Position
+from stentor.model.stored.position import Position
 
 Numbered = tuple[int, bytes]  # a sequence number and a body
 
@@ -117,6 +117,11 @@ def test_what_a_reader_has_not_acknowledged_is_kept_for_it(tmp_path: Path) -> No
             assert start.end.minus(stock.end) == Position()
             await reader.acknowledge("orders", stock.end)
             await until_asked(lambda: lag(registrar, 0))
+            await fill(fabric, 100, 200)
+            stock = await everywhere(reader, 200)
+            async with Reader(fabric, "audit") as another:  # it has read nothing, and ends at once
+                await another.acknowledge("orders", stock.end)
+            await until_asked(lambda: lag(registrar, 0))
 
     async def lag(registrar: Registrar, expected: int) -> bool:
         seen = await registrar.show("orders")
@@ -187,7 +192,7 @@ def test_an_owner_reads_without_a_name_and_leaves_nothing_behind(tmp_path: Path)
 
 def test_a_position_is_the_same_after_it_was_written_down() -> None:
     from stentor.model.errors import InvalidInput
-    from stentor.model.span import Spans
+    from stentor.model.stored.span import Spans
 
     position = Position({(1 << 63, 5): Spans([(1, 5), (8, 8)]), (7, 1 << 40): Spans([(1, 1)])})
     assert position.to_text() == {"0000000000000007/1099511627776": "1", "8000000000000000/5": "1-5,8"}

@@ -17,7 +17,7 @@ from stentor.gateways.http import series
 from stentor.gateways.http.app import HttpServer, application
 from stentor.gateways.http.broker import broker_node
 from stentor.gateways.http.repository import repository_node
-from stentor.model.record import Entry
+from stentor.model.stored.record import Entry
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.runtime.repository import RepositoryHost
 from stentor.storage.ledger import Ledger, LedgerBusy

@@ -15,7 +15,7 @@ from stentor.model.errors import Closed
 from stentor.model.limits import Limits
 from stentor.model.messages import MARKS
 from stentor.model.scope import ScopePath
-from stentor.model.token import FabricToken
+from stentor.model.trust.token import FabricToken
 from stentor.nodes.broker.broker import Broker
 from stentor.nodes.network.network import GatewaySettings, NetworkSettings
 from stentor.runtime.dialler import Dialler

@@ -13,7 +13,7 @@ import stentor
 from stentor.model.ids import SubscriptionId
 from stentor.model.limits import Limits
 from stentor.model.messages import Credit, Missed, Receipt, Subscription
-from stentor.model.status import LinkStatus
+from stentor.model.reports.status import LinkStatus
 
 _QUEUE = 256 << 10
 _SIZE = 500

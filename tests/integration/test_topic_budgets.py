@@ -14,7 +14,7 @@ from stentor.client.fabric import connect
 from stentor.model.communication import inbox_of, repository_name
 from stentor.model.control import Registration, RegistrationReceipt, TopicTask
 from stentor.model.errors import Refusal, Refused
-from stentor.model.request_topic import request_topic
+from stentor.model.trust.request_topic import request_topic
 from stentor.protocols.delivery.repository import repository as repository_module
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.runtime.repository import RepositoryHost

@@ -35,7 +35,7 @@ from stentor.model.control import (
     TopicTask,
 )
 from stentor.model.ids import CatenationNumber, Incarnation, publisher_id, topic_id
-from stentor.model.record import Entry, Fact, Kind, LedgerContents, Record, RecordHeader
+from stentor.model.stored.record import Entry, Fact, LedgerContents, Record, RecordHeader, RecordKind
 from stentor.protocols.delivery.repository.repository import TopicRepository, TopicTick
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.protocols.delivery.transport import (
@@ -83,7 +83,7 @@ class MemoryLedger:
     def _put(self, record: Record) -> None:
         for key, former in list(self.records.items()):
             if former.line.end >= record.line.sequence and former.line.sequence <= record.line.end:
-                assert former.line.kind is Kind.RESERVED or former.line.sequence in self.damaged
+                assert former.line.kind is RecordKind.RESERVED or former.line.sequence in self.damaged
                 del self.records[key]
         self.records[record.line.sequence] = record
         self.damaged.discard(record.line.sequence)
@@ -97,7 +97,7 @@ class MemoryLedger:
     def numbers(self) -> list[tuple[int, int, int]]:
         """What is stored: sequence number, first catenation number, count."""
         lines = [self.records[key].line for key in sorted(self.records)]
-        return [(line.sequence, line.first, line.length) for line in lines if line.kind is Kind.EVENTS]
+        return [(line.sequence, line.first, line.length) for line in lines if line.kind is RecordKind.EVENTS]
 
 
 class PaperBundle:

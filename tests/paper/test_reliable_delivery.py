@@ -25,10 +25,10 @@ from stentor.model.control import (
 )
 from stentor.model.errors import Refusal
 from stentor.model.ids import publisher_id
-from stentor.model.position import Position
-from stentor.model.reading import Page, PageRequest, Stock, StockRequest
-from stentor.model.record import Kind
-from stentor.model.span import Spans
+from stentor.model.stored.position import Position
+from stentor.model.stored.reading import Page, PageRequest, Stock, StockRequest
+from stentor.model.stored.record import RecordKind
+from stentor.model.stored.span import Spans
 from stentor.protocols.delivery.transport import LetterReceived
 
 
@@ -765,7 +765,9 @@ def test_of_a_batch_only_what_clients_in_the_unit_want_is_stored() -> None:
     bundle.recover("subscriber", "audit", "r1", node="north/hall/b1", where="price = 4")
     bundle.publish(1, 10)
     assert [(first, count) for _, first, count in bundle.ledgers["n1"].numbers()] == [(3, 2), (8, 2)]
-    kept = [record.audience for record in bundle.ledgers["n1"].records.values() if record.line.kind is Kind.EVENTS]
+    kept = [
+        record.audience for record in bundle.ledgers["n1"].records.values() if record.line.kind is RecordKind.EVENTS
+    ]
     assert [sorted(audience.values()) for audience in kept] == [[b"", b"\2"]] * 2, "the second of each is for audit too"
     assert [(first, count) for _, first, count in bundle.ledgers["r2"].numbers()] == [(1, 10)]
     bundle.pass_time(1000)

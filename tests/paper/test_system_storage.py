@@ -4,9 +4,9 @@ import pytest
 from tests.paper.bundle import DAY, KEEPER, PaperBundle, block
 
 from stentor.machine import Effect
-from stentor.model.access import TopicTerms
 from stentor.model.communication import within_of
 from stentor.model.control import Denial, EgressRelease, Persistent, Probe, ProbeAnswer, RecoveryResponse, SubscriberNak
+from stentor.model.trust.access import TopicTerms
 from stentor.protocols.delivery.transport import EventsReceived, Subscribe, Unsubscribe
 
 NORTH = "north/hall/b1"

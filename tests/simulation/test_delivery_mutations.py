@@ -7,16 +7,16 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.simulation.test_seeds import OPEN
+from tests.simulation.killers import look_for
 
 from stentor.machine import CommitFailed
 from stentor.model.communication import bundle_of
 from stentor.model.control import ControlEvent, Denial, GossipState, Registration, StreamRanges, SubscriberAck
 from stentor.model.ids import publisher_id
-from stentor.model.position import Position
-from stentor.model.reading import Page, PageRequest, ReaderAck
-from stentor.model.record import Kind, Record, RecordHeader, StreamId
-from stentor.model.span import Span, Spans
+from stentor.model.stored.position import Position
+from stentor.model.stored.reading import Page, PageRequest, ReaderAck
+from stentor.model.stored.record import Record, RecordHeader, RecordKind, StreamId
+from stentor.model.stored.span import Span, Spans
 from stentor.protocols.delivery import steering
 from stentor.protocols.delivery.authentication import BundleMembers
 from stentor.protocols.delivery.homing import Homing
@@ -63,7 +63,6 @@ from stentor.protocols.delivery.trace_buffer import TraceBuffer
 from stentor.protocols.delivery.trace_sum import TraceSum
 from stentor.protocols.delivery.transport import LetterReceived, SendLetter
 from stentor.simulation.delivery import owner
-from stentor.simulation.scenarios import SCENARIOS
 from stentor.storage.commit_group import Item
 from stentor.wire.block import Block
 
@@ -89,7 +88,7 @@ def durable_before_it_is(patch: pytest.MonkeyPatch) -> None:
 
     def flush(self: CommitQueue) -> Any:
         for line in self._unwritten.lines:
-            if line.kind is Kind.EVENTS:
+            if line.kind is RecordKind.EVENTS:
                 self._log.streams[line.stream].durable.add(line.first, line.last)
         return original(self)
 
@@ -140,9 +139,9 @@ def readers_pass_what_is_reserved(patch: pytest.MonkeyPatch) -> None:
     def advance(self: EventLog, copies: int, others: Iterable[str]) -> bool:
         moved = original(self, copies, others)
         record = self._recent.at(self.horizon + 1)
-        while record is not None and record.line.kind is Kind.RESERVED and self._recent.at(record.line.end + 1):
+        while record is not None and record.line.kind is RecordKind.RESERVED and self._recent.at(record.line.end + 1):
             self._recent.drop(record.line.sequence)
-            self._recent.put(record._replace(line=record.line._replace(kind=Kind.NOTE)))
+            self._recent.put(record._replace(line=record.line._replace(kind=RecordKind.NOTE)))
             self.horizon = record.line.end
             moved = original(self, copies, others) or moved
             record = self._recent.at(self.horizon + 1)
@@ -432,7 +431,7 @@ def events_leave_a_unit_before_they_are_durable(patch: pytest.MonkeyPatch) -> No
 
     def put(self: EventLog, record: Any) -> None:
         original(self, record)
-        if record.line.kind is Kind.EVENTS and self._home:
+        if record.line.kind is RecordKind.EVENTS and self._home:
             self.hasty(record.line)  # type: ignore[attr-defined]
 
     begin = TopicRepository.__init__
@@ -706,16 +705,7 @@ def names(mutations: list[tuple[Mutate, set[str]]]) -> list[str]:
 @pytest.mark.parametrize(("mutate", "kinds"), MUTATIONS, ids=names(MUTATIONS))
 def test_a_broken_mechanism_is_seen(mutate: Mutate, kinds: set[str], monkeypatch: pytest.MonkeyPatch) -> None:
     mutate(monkeypatch)
-    look_for(kinds, MOST_SEEDS)
-
-
-def look_for(kinds: set[str], seeds: int) -> None:
-    for seed in range(seeds):
-        if ("delivery", seed) in OPEN:
-            continue  # it fails by itself
-        if kinds & {anomaly.kind for anomaly in SCENARIOS["delivery"].run(seed).anomalies}:
-            return
-    pytest.fail(f"nobody noticed within {seeds} seeds")
+    look_for(mutate.__name__, "delivery", kinds, MOST_SEEDS)
 
 
 @pytest.mark.slow
@@ -724,4 +714,4 @@ def test_a_broken_mechanism_is_seen_after_a_while(
     mutate: Mutate, kinds: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mutate(monkeypatch)
-    look_for(kinds, 10 * MOST_SEEDS)
+    look_for(mutate.__name__, "delivery", kinds, 10 * MOST_SEEDS)

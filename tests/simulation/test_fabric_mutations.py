@@ -6,8 +6,8 @@ The table is in docs/protocols/reliable-delivery-proof.md.
 from collections.abc import Callable, Iterator, Sequence
 
 import pytest
+from tests.simulation.killers import look_for
 from tests.simulation.test_delivery_mutations import names
-from tests.simulation.test_seeds import OPEN
 
 from stentor.machine import Effect, Input, Open
 from stentor.model.communication import repository_name
@@ -16,26 +16,25 @@ from stentor.model.messages import Subscription
 from stentor.nodes.client import Client
 from stentor.nodes.client_api import Deliver
 from stentor.nodes.letter_transport import LetterTransport
-from stentor.nodes.managed_topic import ManagedTopic
 from stentor.nodes.repository import RepositoryNode
+from stentor.nodes.topics.managed_topic import ManagedTopic
 from stentor.protocols.delivery.transport import LetterReceived
 from stentor.simulation.delivery.repository import keeper_of
-from stentor.simulation.scenarios import SCENARIOS
 
 Mutate = Callable[[pytest.MonkeyPatch], None]
 MOST_SEEDS = 120
 
 
 def a_failed_topic_is_not_opened_again(patch: pytest.MonkeyPatch) -> None:
-    original = RepositoryNode._step
+    original = RepositoryNode._step_topic
 
     def step(
-        self: RepositoryNode, now: int, topic: str, managed: ManagedTopic, happened: Sequence[Input]
+        self: RepositoryNode, topic: str, managed: ManagedTopic, happened: Sequence[Input]
     ) -> tuple[list[Effect], list[Input]]:
-        effects, told = original(self, now, topic, managed, happened)
+        effects, told = original(self, topic, managed, happened)
         return [each for each in effects if not isinstance(each, Open)], told
 
-    patch.setattr(RepositoryNode, "_step", step)
+    patch.setattr(RepositoryNode, "_step_topic", step)
 
 
 def a_new_link_does_not_resubscribe(patch: pytest.MonkeyPatch) -> None:
@@ -76,9 +75,4 @@ MUTATIONS: list[tuple[Mutate, set[str]]] = [
 @pytest.mark.parametrize(("mutate", "kinds"), MUTATIONS, ids=names(MUTATIONS))
 def test_a_broken_node_is_seen(mutate: Mutate, kinds: set[str], monkeypatch: pytest.MonkeyPatch) -> None:
     mutate(monkeypatch)
-    for seed in range(MOST_SEEDS):
-        if ("fabric", seed) in OPEN:
-            continue  # it fails by itself
-        if kinds & {anomaly.kind for anomaly in SCENARIOS["fabric"].run(seed).anomalies}:
-            return
-    pytest.fail(f"nobody noticed within {MOST_SEEDS} seeds")
+    look_for(mutate.__name__, "fabric", kinds, MOST_SEEDS)

@@ -6,12 +6,13 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
+from tests.simulation.killers import look_for
 
 from stentor.matching.pairs.pair_index import PairIndex
-from stentor.model.access import TOPIC, SharedFact
 from stentor.model.batch import Batch
-from stentor.model.charter import Charter
 from stentor.model.messages import NEVER, MarkReceipt, Presence, ProfileChange, Welcome
+from stentor.model.trust.access import TOPIC, SharedFact
+from stentor.model.trust.charter import Charter
 from stentor.nodes.arrival import Arrival
 from stentor.nodes.broker import tracer
 from stentor.nodes.client import Client
@@ -33,7 +34,6 @@ from stentor.protocols.overlay import gateways
 from stentor.protocols.overlay.connectivity_graph import ConnectivityGraph
 from stentor.protocols.overlay.gateways import Gateways
 from stentor.simulation.disk import SimulatedDisk
-from stentor.simulation.scenarios import SCENARIOS
 from stentor.storage import segment
 from stentor.storage.segment import SegmentLog
 from stentor.wire import block, letter
@@ -374,7 +374,4 @@ def test_a_broken_mechanism_is_seen(
     name: str, mutate: Mutate, kinds: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mutate(monkeypatch)
-    for seed in range(MOST_SEEDS):
-        if kinds & {anomaly.kind for anomaly in SCENARIOS[name].run(seed).anomalies}:
-            return
-    pytest.fail(f"nobody noticed within {MOST_SEEDS} seeds")
+    look_for(mutate.__name__, name, kinds, MOST_SEEDS)

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from pyspark.sql import DataFrame, SparkSession
 
-from stentor.model.trace import Trace, TraceKind
+from stentor.model.reports.trace import Trace, TraceKind
 from stentor.pipeline.traces import traces
 from stentor.protocols.delivery.trace_buffer import TraceBuffer
 

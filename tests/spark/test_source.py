@@ -17,8 +17,8 @@ from tests.spark.stage import Columns, Stage
 
 from stentor.client.stored_reader import Availability
 from stentor.model.errors import InvalidInput
-from stentor.model.position import Position
-from stentor.model.span import Spans
+from stentor.model.stored.position import Position
+from stentor.model.stored.span import Spans
 from stentor.pipeline.options import parse, read_options
 from stentor.pipeline.source.columns import parse_attributes, schema_of
 from stentor.pipeline.source.source import BatchReader

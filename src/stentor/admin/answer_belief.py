@@ -5,7 +5,7 @@ from collections.abc import Callable
 import msgspec
 
 from stentor.model.control import RegistrationReceipt
-from stentor.model.report import RepositoryReport
+from stentor.model.reports.report import RepositoryReport
 from stentor.protocols.delivery.authentication import BundleMembers, is_repository
 
 Believes = Callable[[int, RegistrationReceipt], bool]  # whether a receipt that was sent under an id is genuine

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from stentor.model.errors import InvalidInput, Refused
-from stentor.model.report import RepositoryReport
+from stentor.model.reports.report import RepositoryReport
 
 Found = Mapping[str, RepositoryReport]  # the repositories that answered when they were asked about the topic
 

@@ -2,7 +2,7 @@
 
 from stentor.config.quantity import span
 from stentor.model.errors import Refusal, Refused
-from stentor.model.report import TopicReport
+from stentor.model.reports.report import TopicReport
 
 
 def check_same(

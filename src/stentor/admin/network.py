@@ -18,7 +18,7 @@ from stentor.model.messages import (
     ViewReport,
     ViewRequest,
 )
-from stentor.model.view import AccessView, Explanation, NetworkView
+from stentor.model.reports.view import AccessView, Explanation, NetworkView
 
 _WITHIN = 10.0  # seconds for an answer
 

@@ -15,8 +15,8 @@ from stentor.admin import network as operation
 from stentor.client.connection.first_connection import HINT
 from stentor.client.fabric import connect
 from stentor.model.errors import StentorError
+from stentor.model.reports.view import LinkView, MemberView, NetworkView
 from stentor.model.scope import ScopePath
-from stentor.model.view import LinkView, MemberView, NetworkView
 
 WITHIN = 4.0  # seconds for a visit
 _AT_ONCE = 16  # visits

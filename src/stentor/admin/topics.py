@@ -23,18 +23,18 @@ from stentor.admin.answer_belief import Believes, is_introduced, wrote_by
 from stentor.admin.bundle_choice import check_bundle, check_willing, choose
 from stentor.admin.existing_topic import check_same
 from stentor.client.fabric import Events, Fabric
-from stentor.model.access import ANONYMOUS
 from stentor.model.communication import REPOSITORIES, Role, bundle_of
 from stentor.model.control import Registration, RegistrationReceipt, TopicTask
 from stentor.model.errors import FrameError, InvalidInput, Refusal, Refused, StentorError, Unreachable
 from stentor.model.mail import MAIL
-from stentor.model.place import UNPROVED, is_operator_name
 from stentor.model.ranges import check_client_name, check_reliable_topic
-from stentor.model.report import PeerReport as PeerReport
-from stentor.model.report import RepositoryReport as RepositoryReport
-from stentor.model.report import TopicReport as TopicReport
-from stentor.model.request_topic import request_topic
-from stentor.model.suggestion import suggestion
+from stentor.model.reports.report import PeerReport as PeerReport
+from stentor.model.reports.report import RepositoryReport as RepositoryReport
+from stentor.model.reports.report import TopicReport as TopicReport
+from stentor.model.trust.access import ANONYMOUS
+from stentor.model.trust.place import UNPROVED, is_operator_name
+from stentor.model.trust.request_topic import request_topic
+from stentor.model.wording.suggestion import suggestion
 from stentor.protocols.delivery.authentication import BundleMembers
 from stentor.wire.letter import check_readable, read, write
 

@@ -17,7 +17,7 @@ from stentor.bench.results import CHAINS, CONNECTED, GesResults, Sample
 from stentor.client.fabric import connect
 from stentor.config import Config
 from stentor.config.topology import Tree
-from stentor.model.view import NetworkView
+from stentor.model.reports.view import NetworkView
 from stentor.version import __version__
 
 Launch = Callable[[Config], AbstractAsyncContextManager[Mapping[str, str]]]  # gives the URL of each broker

@@ -14,7 +14,7 @@ from stentor.cli.terminal.printable import print_json, printable
 from stentor.client.fabric import connect
 from stentor.config import load
 from stentor.model.errors import Refusal, Refused
-from stentor.model.view import AccessView
+from stentor.model.reports.view import AccessView
 
 app = typer.Typer(help="Who may publish, subscribe, send and take names.", no_args_is_help=True)
 

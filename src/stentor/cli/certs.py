@@ -17,10 +17,10 @@ from typing import Annotated
 import typer
 
 from stentor.config import CERTIFICATE_FILES, check_repository_name
-from stentor.model.count import counted
 from stentor.model.errors import InvalidInput
-from stentor.model.place import REPOSITORY, SCOPE
 from stentor.model.scope import ScopePath
+from stentor.model.trust.place import REPOSITORY, SCOPE
+from stentor.model.wording.count import counted
 from stentor.runtime.tls import (
     AUTHORITY,
     AUTHORITY_KEY,

@@ -26,7 +26,7 @@ from stentor.client.reliable_publisher import Publisher, Resume, Stored
 from stentor.client.reliable_subscription import From
 from stentor.model.attribute import Value
 from stentor.model.errors import Closed
-from stentor.model.status import NodeStatus
+from stentor.model.reports.status import NodeStatus
 from stentor.nodes.client_api import Answer, Question
 
 

@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 
 from stentor.model.attribute import Value
 from stentor.model.column import Column
-from stentor.model.epoch import Epoch
 from stentor.model.errors import InvalidInput
+from stentor.model.stored.epoch import Epoch
 from stentor.protocols.delivery.endpoint_api import ReleasedBatch
 from stentor.wire.block import Block
 

@@ -26,7 +26,7 @@ from stentor.wire.block import Block
 from stentor.wire.head import schema_of
 
 
-class Subscriptions:
+class EventStreams:
     """All that are in force, by number; `tell` raises if their client is not connected, `settle` returns which brokers
     know all of them when all do, or after so many seconds.
     """
@@ -74,7 +74,7 @@ class Subscriptions:
 class Events:
     """A subscription: use it with `async with`, then `async for`. Made by `Fabric.subscribe`."""
 
-    def __init__(self, subscriptions: Subscriptions, number: SubscriptionId, pattern: str, where: str) -> None:
+    def __init__(self, subscriptions: EventStreams, number: SubscriptionId, pattern: str, where: str) -> None:
         self.pattern = pattern
         self.where = where
         self.missed = 0  # events dropped because this application was too slow

@@ -35,7 +35,7 @@ from stentor.client.connection.settling import settle
 from stentor.client.connection.url import addresses_of
 from stentor.client.event import check_body
 from stentor.client.event_stream import Events as Events
-from stentor.client.event_stream import Subscriptions
+from stentor.client.event_stream import EventStreams
 from stentor.client.machine_runner import LINGER, MachineRunner
 from stentor.client.mail import Mail
 from stentor.client.pace import Pace
@@ -55,10 +55,10 @@ from stentor.model.errors import (
 from stentor.model.ids import SubscriptionId
 from stentor.model.mail import check_no_mail
 from stentor.model.messages import ExplanationRequest, StatusRequest
-from stentor.model.place import OPERATOR_NAME
-from stentor.model.status import NodeStatus
+from stentor.model.reports.status import NodeStatus
+from stentor.model.reports.view import Explanation
 from stentor.model.topic import check_topic
-from stentor.model.view import Explanation
+from stentor.model.trust.place import OPERATOR_NAME
 from stentor.nodes.client import Client
 from stentor.nodes.client_api import (
     Answer,
@@ -149,7 +149,7 @@ class Fabric(MachineRunner):
         self._unflushed = False
         self._numbers = 0
         self._moving = 0  # the token of the last move
-        self._subscriptions = Subscriptions(self._client, self._tell, partial(settle, self), self._log)
+        self._subscriptions = EventStreams(self._client, self._tell, partial(settle, self), self._log)
         self._bundles = Bundles(self._tell)
         self._endpoints = ReliableEndpoints(self._access, window, partial(Reader, self))
         self._mail = Mail(self._endpoints, self.name)

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from stentor.client.event import StoredBatch
 from stentor.client.stored_reader import Reader, StoredPage
-from stentor.model.position import Position
-from stentor.model.span import Spans
+from stentor.model.stored.position import Position
+from stentor.model.stored.span import Spans
 from stentor.protocols.delivery.endpoint_api import ReleasedBatch
 from stentor.wire.block import Block
 

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from stentor.model.position import Position
+from stentor.model.stored.position import Position
 from stentor.protocols.delivery.endpoint_api import ReportLoss
 
 

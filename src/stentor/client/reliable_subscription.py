@@ -25,18 +25,18 @@ from stentor.client.machine_runner import LINGER
 from stentor.client.named_connection import NamedConnection
 from stentor.client.pace import Pace, settings_of
 from stentor.machine import SECOND, Effect
-from stentor.model.epoch import Epoch
 from stentor.model.errors import (
     Closed,
     InvalidInput,
     StentorError,
 )
 from stentor.model.filter import Filter
-from stentor.model.position import Position
+from stentor.model.stored.epoch import Epoch
+from stentor.model.stored.position import Position
 from stentor.protocols.delivery.endpoint_api import (
     Acknowledged,
+    EventsRequested,
     Leaving,
-    MoreRequested,
     Release,
     ReportLoss,
     ReportSteering,
@@ -231,7 +231,7 @@ class Subscription(NamedConnection):
             self._tell_acks()
             if not self._hungry:
                 self._hungry = True
-                self._tell(MoreRequested())
+                self._tell(EventsRequested())
                 continue
             self._arrived.clear()
             await self._arrived.wait()

@@ -19,8 +19,8 @@ from stentor.client.connection.own_name import made_up_name
 from stentor.client.machine_runner import MachineRunner
 from stentor.machine import SECOND, Effect
 from stentor.model.errors import Refusal, Refused, StentorError, Unreachable
-from stentor.model.position import Position
-from stentor.model.reading import StockRequest
+from stentor.model.stored.position import Position
+from stentor.model.stored.reading import StockRequest
 from stentor.nodes.client_api import Connect
 from stentor.nodes.reliable_endpoint import StoredReadEndpoint
 from stentor.protocols.delivery.stored.read_client import (

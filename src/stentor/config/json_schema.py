@@ -15,12 +15,12 @@ _PART = "[A-Za-z0-9_.-]+"
 _NAME = {"type": "string", "pattern": rf"^{_PART}(/{_PART})*$", "examples": ["campus/library/b1"]}
 _REQUIRED = {
     "Config": ["node"],
-    "Fabric": [],
+    "FabricTable": [],
     "Tls": ["directory"],
     "Node": ["name"],
     "Unit": ["name"],
-    "Link": ["between"],
-    "Channel": ["from", "to", "where"],
+    "LinkTable": ["between"],
+    "ChannelTable": ["from", "to", "where"],
     "Repository": ["name"],
     "AccessRule": ["principals"],
 }
@@ -35,8 +35,8 @@ def schema() -> dict[str, Any]:
         definitions[table].update(required=required, additionalProperties=False)
     top, node = definitions["Config"]["properties"], definitions["Node"]["properties"]
     top["node"]["minItems"] = 1
-    definitions["Fabric"]["properties"]["data"]["default"] = str(DATA)
-    definitions["Fabric"]["properties"]["costs"].update(minItems=1, default=list(COSTS))
+    definitions["FabricTable"]["properties"]["data"]["default"] = str(DATA)
+    definitions["FabricTable"]["properties"]["costs"].update(minItems=1, default=list(COSTS))
     for properties in (node, definitions["Repository"]["properties"]):
         properties["http"].update(anyOf=[{"$ref": "#/$defs/Address"}, {"const": ""}])
         properties["http"].pop("default", None)  # any free port
@@ -64,7 +64,7 @@ def _network(definitions: dict[str, Any]) -> None:
     repository["accepts"]["minItems"] = 1
     for properties in (unit, definitions["Node"]["properties"]):
         del properties["number"]["default"]  # it depends on who else is in the unit
-    fabric, link, rule = (definitions[name]["properties"] for name in ("Fabric", "Link", "AccessRule"))
+    fabric, link, rule = (definitions[name]["properties"] for name in ("FabricTable", "LinkTable", "AccessRule"))
     for name in ("topics", "names"):
         del rule[name]["default"]
     for name in ("principals", "topics", "names"):
@@ -75,10 +75,10 @@ def _network(definitions: dict[str, Any]) -> None:
         properties[name] = {"description": properties[name]["description"], **kind}
     number = {word: repository["most_bytes"].pop(word) for word in ("type", "minimum", "maximum")}
     repository["most_bytes"]["anyOf"] = [number, {"type": "string", "pattern": pattern(SIZES)}]
-    between = definitions["Link"]["properties"]["between"]
+    between = definitions["LinkTable"]["properties"]["between"]
     del between["prefixItems"]
     between.update(items=scope, uniqueItems=True)
-    definitions["Channel"]["properties"]["where"]["minItems"] = 1
+    definitions["ChannelTable"]["properties"]["where"]["minItems"] = 1
 
 
 def _quantities(properties: dict[str, Any], struct: type[msgspec.Struct]) -> None:

@@ -14,7 +14,7 @@ from stentor.config.topology import ROOT, Connect, Tree, number
 from stentor.model.errors import InvalidInput
 from stentor.model.filter import Filter
 from stentor.model.scope import LARGEST_UNIT, ScopePath
-from stentor.model.suggestion import suggestion
+from stentor.model.wording.suggestion import suggestion
 
 FORWARDING: tuple[Forwarding, ...] = get_args(Forwarding)
 SHAPES: tuple[Connect, ...] = get_args(Connect)

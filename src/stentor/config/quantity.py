@@ -7,7 +7,7 @@ from decimal import Decimal
 
 from stentor.config.problem import describe
 from stentor.model.errors import InvalidInput
-from stentor.model.suggestion import suggestion
+from stentor.model.wording.suggestion import suggestion
 
 SIZES: dict[str, int | Decimal] = {
     "B": 1,

@@ -14,7 +14,7 @@ from stentor.config.topology import ROOT
 from stentor.model.errors import InvalidInput
 from stentor.model.limits import Count, DiskSize
 from stentor.model.scope import ScopePath
-from stentor.model.suggestion import nearest
+from stentor.model.wording.suggestion import nearest
 
 STORAGE = "^(sqlite:|segments:|postgres(ql)?://.)"
 _FILES = ("sqlite", "segments")

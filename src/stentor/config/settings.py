@@ -11,7 +11,7 @@ from stentor.config.topology import ROOT, Connect
 from stentor.model.errors import ConfigError, InvalidInput
 from stentor.model.limits import Count, DiskSize, Limits, Seconds
 from stentor.model.scope import LARGEST_UNIT, ScopePath
-from stentor.model.suggestion import suggestion
+from stentor.model.wording.suggestion import suggestion
 from stentor.policies.access import AccessRule
 
 CERTIFICATE_FILES = ("ca.pem", "cert.pem", "key.pem")  # what a certificate directory holds

@@ -9,7 +9,7 @@ from stentor.config.lines import Key
 from stentor.config.problem import Problems, describe
 from stentor.config.value import several
 from stentor.model.errors import InvalidInput
-from stentor.model.suggestion import nearest, suggestion
+from stentor.model.wording.suggestion import nearest, suggestion
 
 T = TypeVar("T")
 Table = dict[str, Any]

@@ -12,8 +12,8 @@ from stentor.config.quantity import duration, show_duration, show_size, size
 from stentor.model.errors import InvalidInput
 from stentor.model.limits import DiskSize, Seconds, Size
 from stentor.model.scope import ScopePath
-from stentor.model.suggestion import nearest, suggestion
 from stentor.model.topic import check_pattern
+from stentor.model.wording.suggestion import nearest, suggestion
 
 T = TypeVar("T")
 Reader = Callable[[object], str]

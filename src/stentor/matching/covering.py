@@ -21,10 +21,10 @@ from stentor.model.filter.syntax import (
     Comparison,
     Exists,
     Expression,
+    InList,
     Like,
     Logic,
     Logical,
-    Membership,
     Not,
     names,
 )
@@ -115,7 +115,7 @@ def _is_truth(node: Expression) -> bool:
     if isinstance(node, Call):
         function = functions.find(node.name, len(node.arguments))
         return function is not None and function.returns is Kind.BOOLEAN
-    return isinstance(node, Comparison | Like | Membership | Exists | Not | Logical)
+    return isinstance(node, Comparison | Like | InList | Exists | Not | Logical)
 
 
 def parts_of(normal: Normal) -> list[Part]:

@@ -16,11 +16,11 @@ from stentor.model.filter.syntax import (
     Comparison,
     Exists,
     Expression,
+    InList,
     Like,
     Literal,
     Logic,
     Logical,
-    Membership,
     Relation,
 )
 
@@ -57,8 +57,8 @@ def _equals(name: str, value: Value) -> Expression:
     return Comparison(Relation.EQUAL, Attribute(name), _literal(value))
 
 
-def _membership(name: str, constants: Iterable[Value]) -> Membership:
-    return Membership(Attribute(name), tuple(_literal(constant) for constant in constants))
+def _membership(name: str, constants: Iterable[Value]) -> InList:
+    return InList(Attribute(name), tuple(_literal(constant) for constant in constants))
 
 
 def _texts(facet: Facet, texts: list[str]) -> Expression:

@@ -23,11 +23,11 @@ from stentor.model.filter.syntax import (
     Comparison,
     Exists,
     Expression,
+    InList,
     Like,
     Literal,
     Logic,
     Logical,
-    Membership,
     Not,
     Relation,
     children,
@@ -77,7 +77,7 @@ def _true(node: Expression) -> Normal:
             return _compare(node, name, mirrored(relation), kind, value)
         case Like(Attribute(name), pattern):
             return _like(name, pattern)
-        case Membership(Attribute(name), elements) if all(isinstance(element, Literal) for element in elements):
+        case InList(Attribute(name), elements) if all(isinstance(element, Literal) for element in elements):
             return _member(name, tuple(element.value for element in elements if isinstance(element, Literal)))
     return _residue(node)
 
@@ -274,7 +274,7 @@ def _demanded(node: Expression) -> set[str]:
             return {name}
         case Logical(Logic.AND | Logic.OR, operands):
             return _demanded(operands[0])  # the others may not be evaluated
-        case Membership(subject, elements):
+        case InList(subject, elements):
             return _demanded(subject) | _demanded(elements[0])
         case Call(_, arguments):
             return set().union(*map(_demanded, arguments))

@@ -11,13 +11,13 @@ import msgspec
 from msgspec import Meta
 
 from stentor.model import ranges
-from stentor.model.access import FactKey, SharedFact
 from stentor.model.communication import Role, check_answerable, end_name
 from stentor.model.errors import InvalidInput, Refusal
-from stentor.model.stream_ranges import HandedOut as HandedOut
-from stentor.model.stream_ranges import SequenceRun as SequenceRun
-from stentor.model.stream_ranges import StreamRanges as StreamRanges
-from stentor.model.stream_ranges import StreamsHeld, Stretches
+from stentor.model.stored.stream_ranges import HandedOut as HandedOut
+from stentor.model.stored.stream_ranges import SequenceRun as SequenceRun
+from stentor.model.stored.stream_ranges import StreamRanges as StreamRanges
+from stentor.model.stored.stream_ranges import StreamsHeld, Stretches
+from stentor.model.trust.access import FactKey, SharedFact
 
 
 class ControlEvent(msgspec.Struct, frozen=True, array_like=True, tag=True, gc=False):

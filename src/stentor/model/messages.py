@@ -6,7 +6,6 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from stentor.model.access import SharedFact
 from stentor.model.attribute import MOST_ATTRIBUTES, Schema
 from stentor.model.errors import Refusal
 from stentor.model.ranges import (
@@ -47,6 +46,7 @@ from stentor.model.ranges import (
     WaveName,
     Word,
 )
+from stentor.model.trust.access import SharedFact
 
 Stamp = tuple[Version, Path]  # a version, and who made it
 NEVER: Stamp = (0, "")

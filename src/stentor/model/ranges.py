@@ -16,11 +16,11 @@ import msgspec
 from msgspec import Meta, inspect
 
 from stentor.model.attribute import LARGEST_INTEGER, LONGEST_NAME, LONGEST_STRING, SMALLEST_INTEGER
-from stentor.model.epoch import PATTERN
 from stentor.model.errors import InvalidInput
 from stentor.model.filter import LONGEST_FILTER
 from stentor.model.ids import Incarnation, SubscriptionId, TopicId
 from stentor.model.scope import LARGEST_UNIT, LONGEST_NODE_NAME
+from stentor.model.stored.epoch import PATTERN
 from stentor.model.topic import LONGEST_TOPIC, check_pattern, check_topic
 
 BITS: Final = "bits"  # in `extra`: as many as a number has without a sign; msgspec's own limits end at 63

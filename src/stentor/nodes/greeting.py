@@ -10,8 +10,8 @@ from stentor.machine import LinkOpened
 from stentor.model.errors import FrameError, Refusal
 from stentor.model.ids import publisher_id
 from stentor.model.messages import Challenge, ChallengeRequest, Hello, Message, Welcome
-from stentor.model.place import described, is_node_name, may_join
-from stentor.model.token import is_same
+from stentor.model.trust.place import described, is_node_name, may_join
+from stentor.model.trust.token import is_same
 from stentor.protocols.connection.connection import Connection
 
 _LONGEST_HEARTBEAT = 3600.0

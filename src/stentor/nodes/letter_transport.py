@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from stentor.machine import SECOND, Effect, Input, Report, Started, StartTimer, StopRequested, Timer, TimerFired
 from stentor.model.errors import FrameError
 from stentor.model.ids import SubscriptionId, publisher_id
-from stentor.model.request_topic import requester_of
+from stentor.model.trust.request_topic import requester_of
 from stentor.nodes.client import Client, Settings
 from stentor.nodes.client_api import (
     Asked,

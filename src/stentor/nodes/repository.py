@@ -18,35 +18,36 @@ from stentor.machine import (
     Open,
     Opened,
     Recalled,
-    Report,
     Scanned,
     Serve,
     Started,
+    Step,
     Stop,
     StopRequested,
     TimerFired,
 )
-from stentor.model.access import TopicTerms
 from stentor.model.communication import REPOSITORIES, bundle_of, inbox_of, repository_name, within_of
 from stentor.model.control import ControlEvent, GossipFacts, Registration, RegistrationReceipt, TopicTask
 from stentor.model.errors import Refusal, Refused
 from stentor.model.ids import publisher_id
 from stentor.model.mail import MAIL
 from stentor.model.messages import AccessFacts, AccessReceipt
-from stentor.model.request_topic import requests_pattern
-from stentor.model.status import TopicHealth
-from stentor.model.trace import TRACE, kept_of
+from stentor.model.reports.status import TopicHealth
+from stentor.model.reports.trace import TRACE, kept_of
+from stentor.model.trust.access import TopicTerms
+from stentor.model.trust.request_topic import requests_pattern
 from stentor.nodes.broker.admin import LEFT
 from stentor.nodes.client import Settings
 from stentor.nodes.client_api import AnswerQuery, CompleteFlush, Connect, Refuse
 from stentor.nodes.conclusion import Conclude, Concluded
 from stentor.nodes.containment import FATAL, Offenders, senders_of
 from stentor.nodes.letter_transport import LetterTransport
-from stentor.nodes.managed_topic import ManagedTopic, ToldTraces
-from stentor.nodes.repository_report import RepositoryReporter
-from stentor.nodes.sleeping_topics import SleepingTopics, wake_later
-from stentor.nodes.topic_room import NO_FILES, TopicRoom, owner_in, version_in
-from stentor.nodes.unserved_topics import UnservedTopics
+from stentor.nodes.topics.managed_topic import ManagedTopic, ToldTraces
+from stentor.nodes.topics.repository_report import RepositoryReporter
+from stentor.nodes.topics.sleeping_topics import SleepingTopics, wake_later
+from stentor.nodes.topics.topic_room import NO_FILES, TopicRoom, owner_in, version_in
+from stentor.nodes.topics.unserved_topics import UnservedTopics
+from stentor.policies.access import AccessRule
 from stentor.protocols.delivery.authentication import introduced, is_forged
 from stentor.protocols.delivery.repository.repository import TopicRepository, TopicTick
 from stentor.protocols.delivery.settings import RepositorySettings
@@ -74,7 +75,9 @@ _TRACES_KEPT_WITHIN = 10 * SECOND  # traces that were told so long ago are kept 
 class RepositoryNode:
     """One repository; `topics` are those whose ledgers it has."""
 
-    def __init__(self, link: Settings, settings: RepositorySettings, topics: Iterable[str] = ()) -> None:
+    def __init__(
+        self, link: Settings, settings: RepositorySettings, topics: Iterable[str] = (), rules: Iterable[AccessRule] = ()
+    ) -> None:
         assert link.name == repository_name(settings.name)
         self._settings = settings
         self._post = LetterTransport(link)
@@ -87,7 +90,7 @@ class RepositoryNode:
         self._is_concluded = False  # we have said so
         self._managed: dict[str, ManagedTopic] = {}
         self._sleeping = SleepingTopics(settings)  # Invariant: no topic is both here and in `_managed`.
-        self._room = TopicRoom(settings, self._managed, self._sleeping)
+        self._room = TopicRoom(settings, self._managed, self._sleeping, tuple(rules))
         self._unserved = UnservedTopics(sorted(topics, key=lambda topic: topic != self._kept), self._room)
         self._reporter = RepositoryReporter(settings, self._managed, self._sleeping, self._unserved)
         self._deleted: dict[str, int] = {}  # versions of topics that are not joined again because of a late invitation
@@ -96,7 +99,7 @@ class RepositoryNode:
         self._notice = 0
         self._principal = ""
         self._id = 0
-        self._effects: list[Effect] = []
+        self._step = Step()
 
     @property
     def linked(self) -> bool:
@@ -104,116 +107,122 @@ class RepositoryNode:
         return self._post.linked
 
     def step(self, now: int, happened: Input) -> list[Effect]:
-        self._effects = []
+        self._step.now = now
         if isinstance(happened, Started):
-            self._start(now)
+            self._start()
         if isinstance(happened, Conclude):
-            self._conclude(now)
+            self._conclude()
         elif isinstance(happened, _LEDGER_INPUTS):
             managed = self._managed.get(happened.ledger)
             if managed is not None and not managed.is_stale(happened):
-                self._tell_one(now, happened.ledger, happened)
+                self._tell_one(happened.ledger, happened)
         elif not self._post.is_mine(happened):
             assert isinstance(happened, TimerFired)
             assert isinstance(happened.timer, TopicTick)
             topic = happened.timer.topic
-            self._wake(now, topic)
-            self._tell_one(now, topic, *self._traces_for(now, topic), happened)
-            self._let_sleep(now, topic)
+            self._wake(topic)
+            self._tell_one(topic, *self._traces_for(topic), happened)
+            self._let_sleep(topic)
         else:
-            self._take(now, *self._post.step(now, happened))
-        self._take(now, *self._post.send(now, []))
-        self._found_traces(now)
-        self._watch_traces(now)
+            self._take(*self._post.step(now, happened))
+        self._take(*self._post.send(now, []))
+        self._found_traces()
+        self._watch_traces()
         if self._room.is_retiring and self._managed.keys() <= {self._kept}:
-            self._effects.append(Stop(LEFT))
-        done, self._effects = self._effects, []
+            self._step.emit(Stop(LEFT))
+        done = self._step.end()
         if isinstance(happened, StopRequested):
             done = [effect for effect in done if not isinstance(effect, Commit)]
         return done
 
-    def _start(self, now: int) -> None:
-        self._post.listen(now, inbox_of(repository_name(self._settings.name)))
-        self._post.listen(now, requests_pattern(self._settings.name))
-        self._post.listen(now, REPOSITORIES)
-        self._serve_more(now)
+    def _start(self) -> None:
+        self._post.listen(self._step.now, inbox_of(repository_name(self._settings.name)))
+        self._post.listen(self._step.now, requests_pattern(self._settings.name))
+        self._post.listen(self._step.now, REPOSITORIES)
+        self._serve_more()
         for topic in self._unserved:
-            self._post.listen(now, bundle_of(topic))  # whoever asks is served at once, or told why not
+            self._post.listen(self._step.now, bundle_of(topic))  # whoever asks is served at once, or told why not
         if reason := self._unserved.trouble:
             count = len(self._unserved)
-            self._effects.append(Report("error", "topics are not served", {"topics": count, "reason": reason}))
-        self._effects.append(Serve())
+            self._step.report("error", "topics are not served", topics=count, reason=reason)
+        self._step.emit(Serve())
 
-    def _serve_more(self, now: int) -> None:
+    def _serve_more(self) -> None:
         """Take up topics that have a ledger here, as many as there is room for."""
-        for topic in self._unserved.take(now):
-            self._manage(now, topic)
+        for topic in self._unserved.take(self._step.now):
+            self._manage(topic)
 
-    def _manage(self, now: int, topic: str, owner: str = "") -> ManagedTopic:
+    def _manage(self, topic: str, owner: str = "") -> ManagedTopic:
         """Take up a topic, whose ledger is there or is made."""
         self._deleted.pop(topic, None)
         managed = self._managed[topic] = ManagedTopic(self._machine(topic), owner)
         if topic != self._kept:
-            self._post.listen(now, topic, letters=False)
-            self._post.watch_bundle(now, topic)
+            self._post.listen(self._step.now, topic, letters=False)
+            self._post.watch_bundle(self._step.now, topic)
         if not self._post.hears(bundle_of(topic)):
-            self._post.listen(now, bundle_of(topic))
-        self._effects.append(Open(topic))
+            self._post.listen(self._step.now, bundle_of(topic))
+        self._step.emit(Open(topic))
         return managed
 
-    def _let_sleep(self, now: int, topic: str) -> None:
+    def _let_sleep(self, topic: str) -> None:
         """Close a topic to its ledger if nothing happens there."""
         managed = self._managed.get(topic)
-        if managed is not None and self._sleeping.can_take(now, managed.machine) and not self._is_concluding:
-            self._effects += [self._sleeping.put(now, managed.machine), CloseLedger(topic)]
+        if managed is not None and self._sleeping.can_take(self._step.now, managed.machine) and not self._is_concluding:
+            self._step.emit(self._sleeping.put(self._step.now, managed.machine))
+            self._step.emit(CloseLedger(topic))
             managed.machine.log.release()
             del self._managed[topic]
-        self._serve_more(now)
+        self._serve_more()
 
-    def _wake(self, now: int, topic: str) -> bool:
+    def _wake(self, topic: str) -> bool:
         """Open a topic if it sleeps, or waits to be served; return whether it does not sleep any more."""
         if self._unserved.take_one(topic):
-            self._manage(now, topic)
+            self._manage(topic)
         if topic not in self._sleeping:
             return True
         if not self._room.has_ledger():
-            self._effects.append(wake_later(now, topic))
+            self._step.emit(wake_later(self._step.now, topic))
             return False
         machine = self._machine(topic)
         self._managed[topic] = ManagedTopic(machine, self._sleeping.hand_over(topic, machine).owner)
-        self._effects.append(Open(topic))
+        self._step.emit(Open(topic))
         return True
 
     # ---- traces
 
-    def _hear_traces(self, now: int) -> None:
+    def _hear_traces(self) -> None:
         """Keep them, if we serve everyone and they are on."""
         if not self._post.client.traces or self._settings.unit:
-            self._post.ignore(now, TRACE)
+            self._post.ignore(self._step.now, TRACE)
         elif not self._room.is_retiring:
             if not self._post.hears(TRACE):
-                self._post.listen(now, TRACE, letters=False)
+                self._post.listen(self._step.now, TRACE, letters=False)
             if self._kept not in self._managed and self._room.has_ledger():
-                self._manage(now, self._kept)
+                self._manage(self._kept)
 
-    def _found_traces(self, now: int) -> None:
+    def _found_traces(self) -> None:
         managed = self._managed.get(self._kept)
         if managed is not None and managed.machine.is_open and self._post.linked and not managed.machine.registry.known:
             terms = TopicTerms(self._principal, 1, _KEEP_TRACES, _KEEP_TRACES, open=True, most=_MOST_TRACES)
-            self._tell_one(now, self._kept, Founded(terms, self._post.wall(now) // MILLISECOND))
+            self._tell_one(self._kept, Founded(terms, self._post.wall(self._step.now) // MILLISECOND))
 
-    def _traces_for(self, now: int, topic: str) -> list[Input]:
+    def _traces_for(self, topic: str) -> list[Input]:
         """Those that came since they were last written: all nodes tell some every second, and a commit for each would
         cost more than they are worth.
         """
         managed = self._managed.get(topic)
-        if managed is None or topic != self._kept or not managed.machine.is_open or now < self._written + _WRITE_TRACES:
+        if (
+            managed is None
+            or topic != self._kept
+            or not managed.machine.is_open
+            or self._step.now < self._written + _WRITE_TRACES
+        ):
             return []
-        self._written = now
+        self._written = self._step.now
         heard, managed.heard = managed.heard, []
         return heard
 
-    def _watch_traces(self, now: int) -> None:
+    def _watch_traces(self) -> None:
         """See which of our own traces are kept: their numbers are those of the events on the topic of traces."""
         traces = self._post.traces
         newest = self._told_traces[-1].number if self._told_traces else self._kept_traces
@@ -221,10 +230,10 @@ class RepositoryNode:
             return
         if traces.told > newest and not traces.rows:
             horizons = {topic: managed.machine.tracer.traced_upto for topic, managed in self._managed.items()}
-            self._told_traces.append(ToldTraces(traces.told, now, horizons))
+            self._told_traces.append(ToldTraces(traces.told, self._step.now, horizons))
         durable = self._durable_traces()
         while self._told_traces and (
-            self._told_traces[0].number <= durable or now - self._told_traces[0].at > _TRACES_KEPT_WITHIN
+            self._told_traces[0].number <= durable or self._step.now - self._told_traces[0].at > _TRACES_KEPT_WITHIN
         ):
             self._kept_traces, _, horizons = self._told_traces.popleft()
             for topic, horizon in horizons.items():
@@ -232,7 +241,7 @@ class RepositoryNode:
                     self._managed[topic].machine.tracer.keep(horizon)
         if self._is_concluding and not self._is_concluded and (durable >= traces.told or not self._can_keep_traces):
             self._is_concluded = True
-            self._effects.append(Concluded())
+            self._step.emit(Concluded())
 
     def _durable_traces(self) -> int:
         """Return the number of the last of our own traces that we keep durably ourselves."""
@@ -247,109 +256,110 @@ class RepositoryNode:
             return False
         return managed.machine.is_open and not managed.machine.commits.failure
 
-    def _conclude(self, now: int) -> None:
+    def _conclude(self) -> None:
         """Tell the last traces. They come back to us behind all that others told before, and are stored at once."""
         self._is_concluding = True
         for topic, managed in self._managed.items():
             if topic != self._kept:
-                managed.machine.conclude(now)
-        self._take(now, *self._post.conclude(now))
+                managed.machine.conclude(self._step.now)
+        self._take(*self._post.conclude(self._step.now))
         kept = self._managed.get(self._kept)
         if kept is not None and kept.machine.is_open and kept.heard:
             heard, kept.heard = kept.heard, []
-            self._tell_one(now, self._kept, *heard)
+            self._tell_one(self._kept, *heard)
 
     # ---- inputs
 
-    def _take(self, now: int, effects: list[Effect], told: list[Input]) -> None:
+    def _take(self, effects: list[Effect], told: list[Input]) -> None:
         """Do what can be done here; what machines say to that may bring more."""
         queue = list(told)
         for effect in effects:
             if isinstance(effect, Connect):
                 self._principal = self._room.operator = effect.principal
                 self._id = publisher_id(effect.principal, repository_name(self._settings.name))
-                self._hear_traces(now)
+                self._hear_traces()
             elif isinstance(effect, Refuse):
-                self._effects.append(Stop(effect.reason))
+                self._step.emit(Stop(effect.reason))
             elif isinstance(effect, ShareAccess):
-                self._share(now, effect)
+                self._share(effect)
             elif isinstance(effect, CompleteFlush):
                 self._notices.pop(effect.token, None)  # all is told again on the next link
             elif isinstance(effect, AnswerQuery):
-                self._shared(now, effect)
+                self._shared(effect)
             else:
-                self._effects.append(effect)
+                self._step.emit(effect)
         told_by_topic: dict[str, list[Input]] = {}
-        for each in filter(None, (self._offenders.admit(now, each) for each in queue)):
+        for each in filter(None, (self._offenders.admit(self._step.now, each) for each in queue)):
             match each:
                 case LinkUp():
                     told_by_topic.update({topic: [*told_by_topic.get(topic, ()), each] for topic in self._managed})
-                    self._announce_sleeping(now)
+                    self._announce_sleeping()
                 case EventsReceived():
                     self._arrived(each, told_by_topic)
                 case LetterReceived():
                     if not self._is_concluding:
-                        self._heard(now, each, told_by_topic)
+                        self._heard(each, told_by_topic)
                 case Vouched():
                     if not self._sleeping.ignores(each):
                         told_by_topic.setdefault(each.topic, []).append(each)
                 case _:
                     assert isinstance(each, Listening), each
         for topic, inputs in told_by_topic.items():
-            self._hand(now, topic, inputs)
+            self._hand(topic, inputs)
 
-    def _announce_sleeping(self, now: int) -> None:
+    def _announce_sleeping(self) -> None:
         """Tell the broker on a new link what topics would tell it if they were awake."""
         for topic, facts in self._sleeping.notices():
-            self._share(now, ShareAccess(topic, facts, 0))
+            self._share(ShareAccess(topic, facts, 0))
 
-    def _share(self, now: int, share: ShareAccess) -> None:
+    def _share(self, share: ShareAccess) -> None:
         self._notice += 1
         self._notices[self._notice] = share.topic, share.token
-        self._post.ask(now, AccessFacts(share.topic, share.facts, self._notice))
+        self._post.ask(self._step.now, AccessFacts(share.topic, share.facts, self._notice))
 
-    def _shared(self, now: int, told: AnswerQuery) -> None:
+    def _shared(self, told: AnswerQuery) -> None:
         assert isinstance(told.answer, AccessReceipt), "nothing else is asked of the broker"
         notice = self._notices.pop(told.answer.token, None)
         if notice is not None:
             topic, token = notice
-            self._tell_one(now, topic, AccessShared(token))
+            self._tell_one(topic, AccessShared(token))
 
-    def _tell_one(self, now: int, topic: str, *happened: Input) -> None:
+    def _tell_one(self, topic: str, *happened: Input) -> None:
         managed = self._managed.get(topic)
         if managed is None or (self._is_concluding and topic != self._kept):
             return
         machine = managed.machine
         opened = machine.is_open
-        self._take(now, *self._step(now, topic, managed, happened))
+        self._take(*self._step_topic(topic, managed, happened))
         if machine.is_open and not opened:
             if self._post.linked:
-                self._take(now, *self._post.send(now, machine.step(now, LinkUp(self._principal))))
+                self._take(*self._post.send(self._step.now, machine.step(self._step.now, LinkUp(self._principal))))
             heard, managed.heard = managed.heard, []
-            self._take(now, *self._step(now, topic, managed, heard))
+            self._take(*self._step_topic(topic, managed, heard))
         if machine.is_gone and self._managed.get(topic) is managed:
-            self._let_go(now, topic)
+            self._let_go(topic)
 
-    def _step(
-        self, now: int, topic: str, managed: ManagedTopic, happened: Sequence[Input]
+    def _step_topic(
+        self, topic: str, managed: ManagedTopic, happened: Sequence[Input]
     ) -> tuple[list[Effect], list[Input]]:
         """Step the machine of a topic, and say what it wants to be said. If that fails at what a peer said, the rest is
         not done, another machine begins with what is durable, and the peer is not heard for a while.
         """
         machine = managed.machine
         try:
-            return self._post.send(now, machine.step(now, *happened))
+            return self._post.send(self._step.now, machine.step(self._step.now, *happened))
         except FATAL:
             raise
         except Exception as error:
             senders = senders_of(happened if machine.handling is None else (machine.handling,))
             if not senders:
                 raise
-            self._effects += self._offenders.blame(now, senders, error, topic)
+            for effect in self._offenders.blame(self._step.now, senders, error, topic):
+                self._step.emit(effect)
         managed.renew(self._machine(topic))
-        self._post.ignore(now, within_of(self._settings.unit, topic))  # a new machine asks for it again
+        self._post.ignore(self._step.now, within_of(self._settings.unit, topic))  # a new machine asks for it again
         if topic != self._kept and not self._post.hears(topic):
-            self._post.listen(now, topic, letters=False)
+            self._post.listen(self._step.now, topic, letters=False)
         self._notices = {token: notice for token, notice in self._notices.items() if notice[0] != topic}
         for told in self._told_traces:
             told.horizons.pop(topic, None)
@@ -360,14 +370,14 @@ class RepositoryNode:
         traces = None if topic in (self._kept, MAIL) else self._post.traces
         return TopicRepository(topic, self._settings, traces, self._room.recent)
 
-    def _let_go(self, now: int, topic: str) -> None:
+    def _let_go(self, topic: str) -> None:
         managed = self._managed.pop(topic)
         managed.machine.log.release()
         if managed.machine.registry.deleted:
             self._deleted[topic] = managed.machine.registry.version
         for name in (topic, bundle_of(topic), within_of(self._settings.unit, topic)):
-            self._post.ignore(now, name)
-        self._serve_more(now)
+            self._post.ignore(self._step.now, name)
+        self._serve_more()
 
     def _arrived(self, arrived: EventsReceived, told: dict[str, list[Input]]) -> None:
         """Each topic's events go to its machine."""
@@ -379,8 +389,8 @@ class RepositoryNode:
         for topic, blocks in by_topic.items():
             told.setdefault(topic, []).append(EventsReceived(blocks))
 
-    def _hand(self, now: int, topic: str, inputs: list[Input]) -> None:
-        self._wake(now, topic)
+    def _hand(self, topic: str, inputs: list[Input]) -> None:
+        self._wake(topic)
         managed = self._managed.get(topic)
         if managed is not None and not managed.machine.is_open:
             if len(managed.heard) < _MOST_HEARD:  # what is dropped comes again
@@ -390,56 +400,55 @@ class RepositoryNode:
             managed.heard += [each for each in inputs if isinstance(each, EventsReceived)]
             inputs = [each for each in inputs if not isinstance(each, EventsReceived)]
         if inputs:
-            self._tell_one(now, topic, *inputs)
+            self._tell_one(topic, *inputs)
 
-    def _heard(self, now: int, heard: LetterReceived, told: dict[str, list[Input]]) -> None:
+    def _heard(self, heard: LetterReceived, told: dict[str, list[Input]]) -> None:
         if heard.sender == self._id:
             return  # bundles include ourselves
         by_topic: dict[str, list[ControlEvent]] = {}
         for event in heard.events:
-            if is_forged(heard, event) or not self._wake(now, event.topic):
+            if is_forged(heard, event) or not self._wake(event.topic):
                 continue
-            if isinstance(event, Registration) and self._answered(now, heard, event):
+            if isinstance(event, Registration) and self._answered(heard, event):
                 continue
-            if event.topic not in self._managed and not self._is_invitation(now, heard.sender, event):
+            if event.topic not in self._managed and not self._is_invitation(heard.sender, event):
                 continue
             by_topic.setdefault(event.topic, []).append(event)
         for topic, events in by_topic.items():
             told.setdefault(topic, []).append(LetterReceived(heard.sender, events, heard.blocks, heard.requester))
 
-    def _is_invitation(self, now: int, sender: int, event: ControlEvent) -> bool:
+    def _is_invitation(self, sender: int, event: ControlEvent) -> bool:
         """Another repository, which its facts name as one of the topic, says that we are to manage it too."""
         if isinstance(event, GossipFacts) and introduced(event.facts).wrote(sender, event.sender):
             mine = f"member/{self._settings.name}"
             wanted = not self._room.is_retiring and version_in(event.facts) > self._deleted.get(event.topic, -1)
             if wanted and any(key == mine and value for key, _, _, value in event.facts):
-                return self._accept(now, event.topic, owner_in(event.facts))
+                return self._accept(event.topic, owner_in(event.facts))
         return False
 
-    def _accept(self, now: int, topic: str, owner: str) -> bool:
+    def _accept(self, topic: str, owner: str) -> bool:
         """Take up a topic to which another repository invites us, if there is room for it."""
         if topic in self._unserved:
             return False
         try:
             self._room.check(topic, owner)
         except Refused as refused:
-            details = {"topic": topic, "owner": owner, "reason": refused.reason}
-            self._effects.append(Report("warning", "an invitation is refused", {**details}))
+            self._step.report("warning", "an invitation is refused", topic=topic, owner=owner, reason=refused.reason)
             return False
-        self._manage(now, topic, owner)
+        self._manage(topic, owner)
         return True
 
     # ---- operators
 
-    def _answered(self, now: int, heard: LetterReceived, event: Registration) -> bool:
+    def _answered(self, heard: LetterReceived, event: Registration) -> bool:
         """Whether an operator's wish concerns no topic of ours alone."""
         try:
             if event.task is TopicTask.STATUS:
                 status = {"unwilling": self._room.unwillingness(event.topic, event.principal)}
-                self._reply(now, event, report=msgspec.json.encode(status | self.status(now, event.topic)))
+                self._reply(event, report=msgspec.json.encode(status | self.status(self._step.now, event.topic)))
                 return True
             if event.task in (TopicTask.DRAIN, TopicTask.RETIRE):
-                self._drain(now, heard, event)
+                self._drain(heard, event)
                 return True
             if event.topic in self._managed:
                 if reason := self._managed[event.topic].machine.state.unopened:
@@ -449,18 +458,18 @@ class RepositoryNode:
                 raise Refused(Refusal.BUSY, f"{self._settings.name} cannot serve {event.topic} now: {NO_FILES}")
             if event.task is not TopicTask.CREATE:
                 raise Refused(Refusal.UNKNOWN, f"{self._settings.name} does not manage {event.topic!r}")
-            self._room.check_creation(event, self._post.wall(now) // MILLISECOND)
-            self._manage(now, event.topic, event.principal)
+            self._room.check_creation(event, self._post.wall(self._step.now) // MILLISECOND)
+            self._manage(event.topic, event.principal)
         except Refused as refused:
-            self._reply(now, event, refused)
+            self._reply(event, refused)
             return True
         return False
 
-    def _drain(self, now: int, heard: LetterReceived, event: Registration) -> None:
+    def _drain(self, heard: LetterReceived, event: Registration) -> None:
         """Leave all bundles; refused if we are the last of one. Only whoever runs us, or an operator, may do so."""
         name = self._settings.name
         self._room.check_operator(event.sender, event.principal)
-        self._wake(now, next(iter(self._sleeping), ""))  # one that sleeps has its topic alone: it must be asked, too
+        self._wake(next(iter(self._sleeping), ""))  # one that sleeps has its topic alone: it must be asked, too
         bundles = {topic: managed for topic, managed in self._managed.items() if topic != self._kept}
         for topic, managed in bundles.items():
             machine = managed.machine
@@ -472,13 +481,13 @@ class RepositoryNode:
             removal = msgspec.structs.replace(
                 event, topic=topic, task=TopicTask.REMOVE_REPOSITORY, repositories=(name,), token=0
             )
-            self._tell_one(now, topic, LetterReceived(heard.sender, [removal], requester=heard.requester))
-        self._reply(now, event, report=msgspec.json.encode(self.status(now)))
+            self._tell_one(topic, LetterReceived(heard.sender, [removal], requester=heard.requester))
+        self._reply(event, report=msgspec.json.encode(self.status(self._step.now)))
 
-    def _reply(self, now: int, event: Registration, refused: Refused | None = None, report: bytes = b"") -> None:
+    def _reply(self, event: Registration, refused: Refused | None = None, report: bytes = b"") -> None:
         code, reason = (refused.code, refused.reason) if refused is not None else (None, "")
         receipt = RegistrationReceipt(event.topic, self._settings.name, event.token, code, reason, report)
-        self._take(now, *self._post.send(now, [SendLetter(inbox_of(event.sender), (receipt,))]))
+        self._take(*self._post.send(self._step.now, [SendLetter(inbox_of(event.sender), (receipt,))]))
 
     def health(self) -> dict[str, TopicHealth]:
         """Return whether each topic is served, without what takes long to count."""

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from stentor.machine import SECOND
 from stentor.model.ids import CatenationNumber, Incarnation, PublisherId, topic_id
-from stentor.model.trace import SCHEMA, TRACE, Trace, to_columns
+from stentor.model.reports.trace import SCHEMA, TRACE, Trace, to_columns
 from stentor.protocols.delivery.besteffort.publish_queue import PublishQueue
 from stentor.wire import block as wire
 from stentor.wire.block import Block, Origin

@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 from pyspark.sql.streaming.query import StreamingQuery
 
-from stentor.model.position import Position
+from stentor.model.stored.position import Position
 from stentor.pipeline.options import read_options
 from stentor.pipeline.source.blocking_stored_reader import BlockingStoredReader
 from stentor.storage.lake import MARK, SUFFIX, Lake, LakeError

@@ -10,11 +10,11 @@ import msgspec
 
 from stentor.client.connection.url import addresses_of
 from stentor.client.fabric import DEFAULT_URL
-from stentor.model.epoch import Epoch
 from stentor.model.errors import InvalidInput
 from stentor.model.filter import Filter
-from stentor.model.suggestion import nearest
+from stentor.model.stored.epoch import Epoch
 from stentor.model.topic import check_pattern, check_topic
+from stentor.model.wording.suggestion import nearest
 
 T = TypeVar("T")
 

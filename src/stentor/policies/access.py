@@ -7,7 +7,7 @@ the configuration; with TLS they are needed, and nodes need none.
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Annotated, NamedTuple, Protocol
 
@@ -17,9 +17,9 @@ from msgspec import Meta
 from stentor.model.errors import Refusal
 from stentor.model.filter import Filter
 from stentor.model.mail import MAIL, mail_filter
-from stentor.model.place import is_node_name
+from stentor.model.reports.trace import TRACE
 from stentor.model.topic import matches
-from stentor.model.trace import TRACE
+from stentor.model.trust.place import is_node_name
 from stentor.policies import system_topics
 from stentor.policies.subject import Subject
 
@@ -227,6 +227,20 @@ class AccessPolicy:
             return None
         return Denied(Refusal.BUSY, f"nothing is known here of a reliable topic {topic!r}: try again, or create it")
 
+    def holds_end(self, subject: Subject) -> bool:
+        """Return whether somebody is connected as an end of a reliable topic that there is, and was given that place.
+
+        Everybody may get mail, so an end of mail counts if it may send. Without certificates names are free.
+        """
+        role = next((role for role in _ROLES if subject.name.startswith(f"{role}:")), "")
+        if not self.settings.owns_names:
+            return bool(role)
+        chartered = [each for each in _ends(subject.name, role) if role and self.charter_of(each[1]) is not None]
+        return bool(chartered) and all(
+            self._deny_end_of(subject, role, name, topic) is None and (topic != MAIL or self.may_send(subject, ""))
+            for name, topic in chartered
+        )
+
     def _deny_end_of(self, subject: Subject, role: str, name: str, topic: str) -> Denied | None:
         charter = self.charter_of(topic)
         assert charter is not None, "only of reliable topics"
@@ -262,6 +276,20 @@ class AccessPolicy:
         line = AccessRule(principals=(subject.principal,), **rights)  # type: ignore[arg-type]
         reason = f"{subject.principal} may not {act}: `{line}` in the configuration would allow it"
         return Denied(Refusal.NOT_AUTHORISED, reason)
+
+
+def deny_creating(rules: Iterable[AccessRule], principal: str, topic: str) -> Denied | None:
+    """Return None if somebody may make a topic reliable.
+
+    That takes a topic from those to whom `[[access]]` lines give it, so only somebody whom one of these lines, by its
+    name, lets publish may do so. A line about `#` names no topic.
+    """
+    about = [rule for rule in rules if any(each != "#" and matches(each, topic) for each in rule.topics)]
+    if not about or any(rule.publish and rule.applies_to(Subject(principal)) for rule in about):
+        return None
+    line = AccessRule(principals=(principal,), topics=(topic,), publish=True)
+    reason = f"{principal} may not create {topic}, which [[access]] lines give to others"
+    return Denied(Refusal.NOT_AUTHORISED, f"{reason}: `{line}` in the configuration would allow it, and operators may")
 
 
 def readers_of(charter: Charter) -> frozenset[str]:

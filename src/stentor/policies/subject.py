@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from stentor.model.place import REPOSITORY_NAME
+from stentor.model.trust.place import REPOSITORY_NAME
 
 _ENDS = ("publisher:", "subscriber:")  # how the names of ends of reliable topics begin
 

@@ -10,9 +10,9 @@ from urllib.parse import unquote
 
 from stentor.model.communication import WITHIN, inbox_of
 from stentor.model.mail import MAIL
-from stentor.model.place import REPOSITORY_NAME
-from stentor.model.request_topic import requester_of, requests_pattern
-from stentor.model.trace import TRACE
+from stentor.model.reports.trace import TRACE
+from stentor.model.trust.place import REPOSITORY_NAME
+from stentor.model.trust.request_topic import requester_of, requests_pattern
 from stentor.policies.subject import Subject
 
 REPORTS = "$stentor/"
@@ -28,6 +28,7 @@ class Decisions(Protocol):
     def may_subscribe(self, subject: Subject, topic: str) -> bool: ...
     def may_send(self, subject: Subject, name: str) -> bool: ...
     def may_use_reports(self, subject: Subject, topic: str, right: str) -> bool: ...
+    def holds_end(self, subject: Subject) -> bool: ...
 
 
 Rule = Callable[[Decisions, Subject, str], bool]  # the string is what follows the first level of the topic
@@ -108,7 +109,7 @@ def _read_reports(decisions: Decisions, subject: Subject, rest: str) -> bool:
 def _write_reports(decisions: Decisions, subject: Subject, rest: str) -> bool:
     topic = REPORTS + rest
     if topic == TRACE:
-        return subject.is_node or subject.name.startswith(_ENDS)
+        return subject.is_node or decisions.holds_end(subject)
     if topic.startswith(f"{TRACE}/"):  # what repositories keep: they take it from nowhere else
         return subject.is_node
     return bool(rest) and decisions.may_use_reports(subject, topic, "publish")

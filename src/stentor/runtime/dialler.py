@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from stentor.machine import LinkOpened
 from stentor.model.errors import Refused
 from stentor.model.ids import LinkId
-from stentor.model.token import NONCE_BYTES, FabricToken
+from stentor.model.trust.token import NONCE_BYTES, FabricToken
 from stentor.runtime.driver import Driver
 from stentor.runtime.link import Link
 from stentor.runtime.token import find_token

@@ -26,8 +26,8 @@ from stentor.machine import (
     Scanned,
 )
 from stentor.model.errors import StentorError
-from stentor.model.position import Position
-from stentor.model.record import Entry, LedgerContents
+from stentor.model.stored.position import Position
+from stentor.model.stored.record import Entry, LedgerContents
 from stentor.runtime.memory import give_back
 from stentor.storage.lake import Lake
 from stentor.storage.ledger import Ledger, LedgerBusy, LedgerDamaged, LedgerFailed

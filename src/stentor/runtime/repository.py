@@ -10,10 +10,11 @@ import msgspec
 from stentor.machine import Effect, StopRequested
 from stentor.model.communication import repository_name
 from stentor.model.ids import incarnation_at
-from stentor.model.token import FabricToken
+from stentor.model.trust.token import FabricToken
 from stentor.nodes.client import Settings
 from stentor.nodes.conclusion import Conclude, Concluded
 from stentor.nodes.repository import RepositoryNode
+from stentor.policies.access import AccessRule
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.runtime.dialler import Dialler
 from stentor.runtime.driver import Driver
@@ -42,6 +43,7 @@ class RepositoryHost:
         log: Logger = logger,
         lake: Lake | None = None,
         token: FabricToken | None = None,
+        rules: tuple[AccessRule, ...] = (),
     ) -> None:
         link = Settings(
             name=repository_name(settings.name),
@@ -57,7 +59,7 @@ class RepositoryHost:
         self.linked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._concluded = asyncio.Event()
         settings = msgspec.structs.replace(settings, lake=lake is not None)
-        self.node = RepositoryNode(link, settings, list(ledger_store.topics()))
+        self.node = RepositoryNode(link, settings, list(ledger_store.topics()), rules)
         self._driver = Driver(
             self.node,
             dialler=Dialler(certificates, token),

@@ -9,7 +9,7 @@ from pathlib import Path
 from stentor.machine import LinkOpened
 from stentor.model.errors import ConfigError, Refused
 from stentor.model.messages import Rejection
-from stentor.model.token import NONCE_BYTES, FabricToken
+from stentor.model.trust.token import NONCE_BYTES, FabricToken
 from stentor.runtime.driver import Driver
 from stentor.runtime.link import Link
 from stentor.wire.frame import PREAMBLE, encode

@@ -24,9 +24,9 @@ from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from stentor.config import CERTIFICATE_FILES, is_host_name
-from stentor.model.access import ANONYMOUS
 from stentor.model.errors import ConfigError, InvalidInput, Refusal, Refused
-from stentor.model.place import EVERYWHERE, SCHEME
+from stentor.model.trust.access import ANONYMOUS
+from stentor.model.trust.place import EVERYWHERE, SCHEME
 
 E = TypeVar("E", bound=x509.ExtensionType)
 

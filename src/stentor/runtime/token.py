@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from stentor.model.errors import ConfigError
-from stentor.model.token import FabricToken
+from stentor.model.trust.token import FabricToken
 
 _BYTES = 32
 _SHORTEST = 16  # bytes of a token that somebody made by hand

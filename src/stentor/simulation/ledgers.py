@@ -19,7 +19,7 @@ from stentor.machine import (
     Scan,
     Scanned,
 )
-from stentor.model.record import LedgerContents
+from stentor.model.stored.record import LedgerContents
 from stentor.simulation.disk import SOUND_DISK, DiskFaults, SimulatedDisk
 from stentor.simulation.schedule import Schedule
 from stentor.storage.ledger import Excerpt, Ledger, LedgerError, LedgerFailed, LedgerFull

@@ -11,7 +11,7 @@ import msgspec
 
 from stentor.machine import SECOND, Effect, Input, Opened, Received, Report, Send
 from stentor.model.errors import FrameError
-from stentor.model.position import Position
+from stentor.model.stored.position import Position
 from stentor.wire import frame
 from stentor.wire.block import Block
 

@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 
 from xxhash import xxh3_64_intdigest as seal
 
-from stentor.model.record import Entry, Fact, Kind, Record, RecordHeader, Row
+from stentor.model.stored.record import Entry, Fact, Record, RecordHeader, RecordKind, Row
 from stentor.storage.annex import decode_annex, encode_annex
 
 MAGIC: Final = b"STG\x01"
@@ -35,8 +35,8 @@ NO_FACT: Final = 2  # what its key says is not so any more
 ROW: Final = 3
 GONE: Final = 4  # rows of this stream up to `first` go, as far as none of their events is here
 
-_KINDS: Final = tuple(Kind)  # by number, which is quicker than to ask for it
-_NO_LINE: Final = RecordHeader(0, 0, 0, 0, 0, Kind.EVENTS)
+_KINDS: Final = tuple(RecordKind)  # by number, which is quicker than to ask for it
+_NO_LINE: Final = RecordHeader(0, 0, 0, 0, 0, RecordKind.EVENTS)
 
 
 Place = tuple[int, int]  # the position of an item, and its size
@@ -144,7 +144,7 @@ def _parts(entry: Entry | Gone) -> tuple[int, RecordHeader, int, bytes, bytes]:
         case Row(repository, line):
             return ROW, line, 0, repository.encode(), b""
         case Gone(publisher, incarnation, last):
-            return GONE, RecordHeader(0, 0, publisher, incarnation, last, Kind.EVENTS), 0, b"", b""
+            return GONE, RecordHeader(0, 0, publisher, incarnation, last, RecordKind.EVENTS), 0, b"", b""
 
 
 class Header(NamedTuple):

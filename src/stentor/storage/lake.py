@@ -23,9 +23,9 @@ from stentor.model.attribute import Kind, Schema, Value
 from stentor.model.batch import make_column
 from stentor.model.errors import InvalidInput, StentorError
 from stentor.model.ids import CatenationNumber, Incarnation, PublisherId, topic_id
-from stentor.model.position import Position
-from stentor.model.record import StreamId
-from stentor.model.span import Spans
+from stentor.model.stored.position import Position
+from stentor.model.stored.record import StreamId
+from stentor.model.stored.span import Spans
 from stentor.wire.block import Block, Origin, assemble, pack_column
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from stentor.model.errors import StentorError
-from stentor.model.record import Entry, LedgerContents, Record, RecordHeader, Row
+from stentor.model.stored.record import Entry, LedgerContents, Record, RecordHeader, Row
 
 
 class LedgerError(StentorError):

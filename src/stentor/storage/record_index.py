@@ -8,8 +8,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from stentor.model.record import Kind, RecordHeader, Row, StreamId
-from stentor.model.record_columns import LONGEST, RecordColumns
+from stentor.model.stored.record import RecordHeader, RecordKind, Row, StreamId
+from stentor.model.stored.record_columns import LONGEST, RecordColumns
 from stentor.storage.commit_group import Place
 from stentor.storage.summary import LedgerSummary
 
@@ -94,7 +94,7 @@ class Lines:
 
     def line(self, at: int) -> RecordHeader:
         """A damaged one is as good as reserved."""
-        kind = Kind.RESERVED if self.is_damaged(at) else Kind(self.kind[at])
+        kind = RecordKind.RESERVED if self.is_damaged(at) else RecordKind(self.kind[at])
         publisher, incarnation = self._streams[self.stream[at]]
         return RecordHeader(
             self.sequence[at], self.length[at], publisher, incarnation, self.first[at], kind, self.digest[at]
@@ -238,7 +238,7 @@ class RecordIndex(Lines):
         names = np.array([self._streams[number] for number in range(len(self._streams))], np.uint64)
         publisher, incarnation = names[np.array(self.stream[part])].T
         kind = np.array(self.kind[part])
-        kind[kind == _DAMAGED] = Kind.RESERVED
+        kind[kind == _DAMAGED] = RecordKind.RESERVED
         sequence, length = np.array(self.sequence[part]), np.array(self.length[part])
         first, digest = np.array(self.first[part]), np.array(self.digest[part])
         return RecordColumns(sequence, length, publisher, incarnation, first, kind, digest)
@@ -250,7 +250,7 @@ class RecordIndex(Lines):
     def find(self, time: int) -> int | None:
         """The first sequence number of the first record of this time or later."""
         kind = np.array(self.kind)
-        found = np.flatnonzero((np.array(self.time) >= time) & ((kind == Kind.EVENTS) | (kind == _DAMAGED)))
+        found = np.flatnonzero((np.array(self.time) >= time) & ((kind == RecordKind.EVENTS) | (kind == _DAMAGED)))
         return self.sequence[int(found[0])] if len(found) else None
 
     def forget(self, end: int) -> dict[StreamId, int]:
@@ -262,7 +262,7 @@ class RecordIndex(Lines):
             return {}
         last = np.array(self.first[:count]) + np.array(self.length[:count]) - np.uint64(1)
         highest = np.zeros(len(self._streams), np.uint64)
-        noted = np.array(self.kind[:count]) != Kind.NOTE  # a note is no event
+        noted = np.array(self.kind[:count]) != RecordKind.NOTE  # a note is no event
         np.maximum.at(highest, np.array(self.stream[:count])[noted], last[noted])
         self.delete(count)
         return {self._streams[number]: int(highest[number]) for number in np.flatnonzero(highest).tolist()}

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from stentor.model.record import Entry, Fact, Kind, LedgerContents, Record, RecordHeader, Row
+from stentor.model.stored.record import Entry, Fact, LedgerContents, Record, RecordHeader, RecordKind, Row
 from stentor.storage.commit_group import (
     FACT,
     GONE,
@@ -119,7 +119,9 @@ class SegmentLedger:
         """Only what is reserved may be replaced: anything else would be two records under one number."""
         if line.sequence < self._next:
             start, end = self._records.overlapped(line)
-            taken = [each for each in map(self._records.line, range(start, end)) if each.kind is not Kind.RESERVED]
+            taken = [
+                each for each in map(self._records.line, range(start, end)) if each.kind is not RecordKind.RESERVED
+            ]
             assert not taken, f"{line} would replace {taken[0]}"
 
     def _append(self, entries: Iterable[Entry], start: int = 0) -> None:

@@ -6,7 +6,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from stentor.model.record_columns import LONGEST
+from stentor.model.stored.record_columns import LONGEST
 from stentor.storage.ledger import LedgerBusy, LedgerDamaged, LedgerError, LedgerFailed, LedgerFull
 from stentor.storage.statements import SUMMARIES, TABLES
 from stentor.storage.table_ledger import TableLedger, Values, seal_fact

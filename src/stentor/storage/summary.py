@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from xxhash import xxh3_64_intdigest
 
-from stentor.model.record_columns import RecordColumns
+from stentor.model.stored.record_columns import RecordColumns
 
 _COLUMNS = ("<u8", "<u8", "<u8", "<u8", "<u8", "u1", "<u8", "<i8")
 

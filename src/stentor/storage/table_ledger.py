@@ -14,8 +14,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from xxhash import xxh3_64_intdigest
 
-from stentor.model.record import Entry, Fact, Kind, LedgerContents, Record, RecordHeader, Row
-from stentor.model.record_columns import LONGEST, RecordColumns
+from stentor.model.stored.record import Entry, Fact, LedgerContents, Record, RecordHeader, RecordKind, Row
+from stentor.model.stored.record_columns import LONGEST, RecordColumns
 from stentor.storage.annex import decode_annex, encode_annex
 from stentor.storage.ledger import Excerpt, LedgerDamaged
 from stentor.storage.record_index import NOWHERE, RecordIndex, RepositoryTable, StreamNumbers
@@ -25,7 +25,7 @@ from stentor.storage.summary import LedgerSummary, decode, seal_of
 _CHUNK: Final = 32  # records that are read at once, at least
 _MOST: Final = 1024
 _BEYOND: Final = (1 << 63) - 1  # all numbers
-_KINDS: Final = {int(kind): kind for kind in Kind}
+_KINDS: Final = {int(kind): kind for kind in RecordKind}
 _NONSENSE: Final = (TypeError, ValueError, struct.error)  # a rotten row may even have values of other types
 _ROW = struct.Struct("<7q")
 _LABEL = struct.Struct("<8q")
@@ -90,13 +90,13 @@ class StoredRecord(NamedTuple):
 
 
 def _unknown(sequence: int, length: int = 1) -> RecordHeader:
-    return RecordHeader(sequence, length, 0, 0, 0, Kind.RESERVED)
+    return RecordHeader(sequence, length, 0, 0, 0, RecordKind.RESERVED)
 
 
 def _read_line(values: Values) -> RecordHeader:
     sequence, length, kind, publisher, incarnation, first, digest = values
     numbers = _unsigned(publisher), _unsigned(incarnation), _unsigned(first)
-    return RecordHeader(sequence, length, *numbers, _KINDS.get(kind, Kind.RESERVED), _unsigned(digest))
+    return RecordHeader(sequence, length, *numbers, _KINDS.get(kind, RecordKind.RESERVED), _unsigned(digest))
 
 
 def _line_values(line: RecordHeader) -> Values:
@@ -230,7 +230,7 @@ class TableLedger(ABC):
         """What is left of a damaged record."""
         line = stored.line
         if stored.known:
-            return line._replace(kind=Kind.RESERVED)
+            return line._replace(kind=RecordKind.RESERVED)
         ((following,),) = self._query(self._statements.following, (line.sequence,))
         return _unknown(line.sequence, max(1, min(line.length, (following or self._next) - line.sequence)))
 
@@ -327,7 +327,7 @@ class TableLedger(ABC):
             stored = StoredRecord.read(values)
             damaged = not stored.sound
             if (self._reserved(stored) if damaged else stored.line).end >= line.sequence:
-                free = damaged or stored.line.kind is Kind.RESERVED
+                free = damaged or stored.line.kind is RecordKind.RESERVED
                 assert free, f"{line} would replace {stored.line}"
                 self._execute(self._statements.drop_record, (stored.line.sequence,))
                 if stored.line.sequence <= self._summed:

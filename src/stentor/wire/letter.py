@@ -17,7 +17,7 @@ from stentor.model.errors import FrameError, InvalidInput, Refusal
 from stentor.model.ids import NO_SCHEMA
 from stentor.model.messages import SchemaDefinition
 from stentor.model.ranges import RangedDecoder
-from stentor.model.reading import AnyReadingEvent
+from stentor.model.stored.reading import AnyReadingEvent
 from stentor.wire.block import Block
 from stentor.wire.frame import CONTROL, CONTROL_HEADER, EVENTS, VERSION
 from stentor.wire.head import HEADER_SIZE, schema_of

@@ -241,7 +241,7 @@ def test_nothing_is_left_behind() -> None:
     chance.shuffle(wishes)
     for wish in wishes:
         made.remove(*wish)
-    for name in ("_wishes", "_told", "_indexes"):
+    for name in ("_entries", "_told", "_indexes"):
         assert getattr(made, name) == getattr(fresh, name) == {}
     assert made._impossible.children is None
     for tree in (made._names, made._patterns._tree):

@@ -8,7 +8,6 @@ import msgspec
 import pytest
 from msgspec import inspect
 
-from stentor.model.access import Grant, Membership, TopicTerms
 from stentor.model.control import (
     AnyControlEvent,
     GossipAck,
@@ -35,7 +34,8 @@ from stentor.model.messages import (
     Topic,
 )
 from stentor.model.ranges import BITS, LAST_NUMBER, LAST_SEQUENCE
-from stentor.model.reading import AnyReadingEvent, PageRequest
+from stentor.model.stored.reading import AnyReadingEvent, PageRequest
+from stentor.model.trust.access import Grant, Membership, TopicTerms
 from stentor.protocols.delivery.repository.registry import PublisherRecord, SubscriptionRecord
 from stentor.wire import frame, letter
 

@@ -644,8 +644,10 @@ def test_it_leaves_in_good_order() -> None:
     assert (topic, farewell) == (Topic(topic_id("t"), "t"), Farewell())
     assert effects[-1] == Close(desk.link, "the client left")
     assert [each for each in effects if isinstance(each, StopTimer)] == [
-        StopTimer(ClientTick()), StopTimer(RedialBroker()), StopTimer(WelcomeTimeout()),
-    ]  # fmt: skip
+        StopTimer(ClientTick()),
+        StopTimer(RedialBroker()),
+        StopTimer(WelcomeTimeout()),
+    ]
     assert desk.tell(LinkLost(desk.link, "later"), Received(desk.link, b"x")) == []
 
 

@@ -41,8 +41,11 @@ def test_most_of_the_memory_of_filters_is_given_back() -> None:
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM],
         env={**os.environ, **allocator, "PYTHONHASHSEED": "1", "PYTHONPATH": os.pathsep.join(sys.path)},
-        capture_output=True, text=True, check=True, timeout=300,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=300,
+    )
     before, most, after = map(int, done.stdout.split())
     assert most - before > 15_000, "15,000 filters take more than 15 MiB"
     assert after - before < 0.75 * (most - before), "all of it stayed once"

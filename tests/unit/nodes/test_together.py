@@ -244,8 +244,11 @@ def test_a_selection_never_makes_a_frame_too_large_for_its_reader(stage: "Stage"
     count = 65_535
     first: list[Value | None] = [1, *[0] * (count - 1)]
     columns: dict[str, list[Value | None]] = {
-        "a": first, "b": [1] * count, "c": [True] * count, "d": [True] * count,
-    }  # fmt: skip
+        "a": first,
+        "b": [1] * count,
+        "c": [True] * count,
+        "d": [True] * count,
+    }
     publisher.do(PublishManyCalled("t", columns, [b"x"] * count, 0), TurnEnded())
     assert len(subscriber.read(1)) == count - 1
     assert publisher.heard(Disconnect) == subscriber.heard(Disconnect) == []

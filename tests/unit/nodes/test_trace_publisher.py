@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from stentor.machine import SECOND, Effect, Input, Started, TimerFired
 from stentor.model.ids import CatenationNumber, Incarnation, PublisherId, TopicId
-from stentor.model.trace import TRACE, Trace, TraceKind
+from stentor.model.reports.trace import TRACE, Trace, TraceKind
 from stentor.nodes.client import Settings
 from stentor.nodes.letter_transport import LetterTransport, TracesDue
 from stentor.nodes.trace_publisher import TracePublisher

@@ -9,9 +9,9 @@ from stentor.model.communication import bundle_of, inbox_of, notice_group_of, wi
 from stentor.model.errors import Refusal
 from stentor.model.filter import Filter
 from stentor.model.mail import MAIL, mail_filter
-from stentor.model.request_topic import request_topic, requester_of, requests_pattern
 from stentor.model.topic import check_pattern, check_topic, matches
-from stentor.policies.access import AccessPolicy, AccessRule
+from stentor.model.trust.request_topic import request_topic, requester_of, requests_pattern
+from stentor.policies.access import AccessPolicy, AccessRule, deny_creating
 from stentor.policies.subject import Subject
 from stentor.policies.system_topics import recipient_of
 
@@ -326,6 +326,30 @@ def test_an_end_of_a_topic_that_is_not_known_here_is_its_principals_own_or_comes
     denied = policy().deny_name(client("alice", "subscriber:billing:orders"))
     assert denied is not None
     assert denied.code is Refusal.BUSY
+
+
+def test_only_ends_of_topics_that_there_are_tell_traces() -> None:
+    mail = AccessPolicy(policy().settings, {"$mail": Chartered(owner="operator")}.get)
+    for name in ("publisher:mallory:nowhere", "subscriber:mallory:$mail", "publisher:mallory:x:$mail", "mallory"):
+        assert not policy().may_publish(client("mallory", name), "$stentor/trace")
+        assert not mail.may_publish(client("mallory", name), "$stentor/trace")
+    orders = policy(orders=ORDERS)
+    assert orders.may_publish(client("alice", "subscriber:billing:orders"), "$stentor/trace")
+    assert not orders.may_publish(client("mallory", "subscriber:billing:orders"), "$stentor/trace")
+
+
+def test_a_topic_that_lines_give_to_some_is_not_created_by_others() -> None:
+    rules = (
+        AccessRule(principals=("alice",), topics=("quotes/#",), publish=True, subscribe=True),
+        AccessRule(principals=("desk-*", "OU=trading"), topics=("quotes/#",), subscribe=True),
+        AccessRule(principals=("watch",), topics=("#",), subscribe=True),
+    )
+    assert deny_creating(rules, "alice", "quotes/ibm") is None
+    assert deny_creating(rules, "mallory", "orders") is None
+    for other in ("mallory", "desk-1", "watch"):
+        line = AccessRule(principals=(other,), topics=("quotes/ibm",), publish=True)
+        assert f"`{line}`" in why(deny_creating(rules, other, "quotes/ibm"))
+        assert deny_creating((*rules, line), other, "quotes/ibm") is None
 
 
 def test_a_colon_in_a_name_or_topic_makes_nobody_somebody_else() -> None:

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.policies.chartering import Chartered, client, node
 
-from stentor.model.request_topic import requests_pattern
 from stentor.model.topic import matches
+from stentor.model.trust.request_topic import requests_pattern
 from stentor.policies.access import AccessPolicy, AccessRule, AccessSettings
 from stentor.policies.access_classes import AccessClasses, overlap
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from stentor.machine import CloseLedger, Commit, Effect, Input, Open, Opened, Scan, Started
-from stentor.model.record import Entry, Fact, LedgerContents
+from stentor.model.stored.record import Entry, Fact, LedgerContents
 from stentor.runtime.driver import Driver
 from stentor.runtime.ledgers import LedgerThreads
 from stentor.runtime.log import Logger

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from stentor.model.errors import ConfigError
-from stentor.model.token import FabricToken
+from stentor.model.trust.token import FabricToken
 from stentor.runtime.token import (
     announce_token,
     find_token,

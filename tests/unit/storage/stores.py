@@ -9,8 +9,8 @@ from typing import Protocol
 import psycopg
 import pytest
 
-from stentor.model.record import Record
-from stentor.model.record_columns import LONGEST
+from stentor.model.stored.record import Record
+from stentor.model.stored.record_columns import LONGEST
 from stentor.simulation.disk import SimulatedDisk
 from stentor.storage.directory import Directory
 from stentor.storage.filesystem import RealDirectory

@@ -9,7 +9,7 @@ import pytest
 from tests.unit.storage.records import EVERYTHING, events, other, reserved
 from tests.unit.storage.stores import STORES, Store, make_store
 
-from stentor.model.record import Entry, Fact, Kind, LedgerContents, Record, RecordHeader, Row
+from stentor.model.stored.record import Entry, Fact, LedgerContents, Record, RecordHeader, RecordKind, Row
 from stentor.storage.ledger import Ledger
 
 pytestmark = pytest.mark.req("RD-23")
@@ -68,7 +68,11 @@ def test_a_commit_is_there_after_reopening_whatever_it_holds(store: Store, ledge
         [Fact("registration:a\0ü", b"\x00\xff" * 50), Fact("", b"")],
         [Row("far", events(11).line), Row("near", other(4, 7, publisher=(1 << 64) - 1).line)],
         [other(4, 2), events(6), Fact("sync:a", b"6")],
-        [events(7, 1 << 16, publisher=(1 << 64) - 1), other(70000, kind=Kind.VOID), other(70001, kind=Kind.NOTE)],
+        [
+            events(7, 1 << 16, publisher=(1 << 64) - 1),
+            other(70000, kind=RecordKind.VOID),
+            other(70001, kind=RecordKind.NOTE),
+        ],
         [events(70002, time=-5), events(70003, size=0)._replace(frame=b"", audience={})],
         [],
     ]
@@ -99,7 +103,7 @@ def test_facts_are_replaced_and_deleted_the_last_one_of_a_commit_wins(store: Sto
 
 
 def test_numbers_once_used_are_never_given_out_again(store: Store, ledger: Ledger) -> None:
-    for kind in Kind:
+    for kind in RecordKind:
         ledger, before = reopened(store, ledger)
         ledger.commit([other(before.next, 5, kind)])
         ledger, after = reopened(store, ledger)
@@ -123,7 +127,7 @@ def test_a_record_replaces_what_was_reserved_and_the_writer_writes_the_rest(stor
     ledger, contents = reopened(store, ledger)
     assert list(contents.lines) == lines(before, *middle, behind)
     assert contents.next == 13
-    filled = [events(5), other(9, 2, Kind.VOID)]
+    filled = [events(5), other(9, 2, RecordKind.VOID)]
     ledger.commit(filled)
     ledger, contents = reopened(store, ledger)
     assert list(contents.lines) == lines(before, filled[0], middle[1], filled[1], behind)
@@ -141,9 +145,9 @@ def test_one_record_may_replace_many_and_one_of_its_own_commit(store: Store, led
     ledger.close()
 
 
-@pytest.mark.parametrize("kind", [Kind.EVENTS, Kind.VOID, Kind.NOTE])
+@pytest.mark.parametrize("kind", [RecordKind.EVENTS, RecordKind.VOID, RecordKind.NOTE])
 def test_what_is_not_reserved_is_never_replaced_and_nothing_of_such_a_commit_is_taken(
-    store: Store, ledger: Ledger, kind: Kind
+    store: Store, ledger: Ledger, kind: RecordKind
 ) -> None:
     ledger.commit([other(1, 5, kind), other(6, 5)])
     with pytest.raises(AssertionError, match="would replace"):
@@ -189,7 +193,7 @@ def test_a_time_finds_the_first_record_of_it_or_later(ledger: Ledger) -> None:
     assert ledger.find(5) == 1
     times = {1: 100, 4: 200, 6: 150, 7: 300}  # clocks of publishers differ
     ledger.commit([events(number, size=10, time=time) for number, time in times.items()])
-    ledger.commit([other(8, 5), other(13, 2, Kind.VOID)])
+    ledger.commit([other(8, 5), other(13, 2, RecordKind.VOID)])
     for time, sequence in ((0, 1), (100, 1), (101, 4), (151, 4), (200, 4), (201, 7), (300, 7), (301, 15)):
         assert ledger.find(time) == sequence, time
     ledger.collect(4)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from stentor.model.errors import ConfigError
-from stentor.model.record import Fact
+from stentor.model.stored.record import Fact
 from stentor.storage.ledger_store import file_name, find_ledger_store, open_ledger
 
 pytestmark = pytest.mark.req("RD-23")

@@ -16,7 +16,7 @@ from tests.unit.storage.records import EVERYTHING, events, other
 from tests.unit.storage.stores import PostgresqlStore
 
 from stentor.model.errors import ConfigError
-from stentor.model.record import Entry, Fact, Kind, RecordHeader, Row
+from stentor.model.stored.record import Entry, Fact, RecordHeader, RecordKind, Row
 from stentor.storage import postgresql
 from stentor.storage.ledger import Ledger, LedgerBusy, LedgerDamaged, LedgerFailed, LedgerFull
 from stentor.storage.ledger_store import find_ledger_store, open_ledger
@@ -335,7 +335,7 @@ def test_a_record_that_nobody_knows_any_more_keeps_its_place_and_no_more(store: 
     filled(store).close()
     store.change(f"UPDATE records SET publisher = 0, length = 99 WHERE {OURS} AND sequence = 3", store.repository)
     ledger = store.open()
-    unknown = RecordHeader(3, 4, 0, 0, 0, Kind.RESERVED)
+    unknown = RecordHeader(3, 4, 0, 0, 0, RecordKind.RESERVED)
     assert list(ledger.load().lines) == [events(1, 2).line, unknown, events(7).line]
     assert ledger.scan(5, EVERYTHING) == ([events(7)], [unknown])
     ledger.close()

@@ -9,7 +9,7 @@ import pytest
 from tests.unit.storage.records import EVERYTHING, events, other
 from xxhash import xxh3_64_intdigest
 
-from stentor.model.record import Entry, Fact, Kind, Record, Row
+from stentor.model.stored.record import Entry, Fact, Record, RecordKind, Row
 from stentor.simulation.disk import SOUND_DISK, DiskFaults, SimulatedDisk
 from stentor.storage.commit_group import CommitGroup
 from stentor.storage.ledger import LedgerDamaged, LedgerFailed, LedgerFull
@@ -92,7 +92,7 @@ class Model:
                 line = entry.line
                 for each in [each.line for each in self.records.values()]:
                     if each.sequence <= line.end and line.sequence <= each.end:
-                        assert each.kind is Kind.RESERVED
+                        assert each.kind is RecordKind.RESERVED
                         del self.records[each.sequence]
                 self.records[line.sequence] = entry
                 self.next = max(self.next, line.end + 1)
@@ -183,7 +183,7 @@ class Run:
             if dice < 0.5:
                 record = events(following, random.choice((1, 1, 4)), size=random.choice((10, 100, 400)))
                 if random.random() < 0.3:
-                    record = other(following, random.choice((1, 5)), random.choice(list(Kind)[1:]))
+                    record = other(following, random.choice((1, 5)), random.choice(list(RecordKind)[1:]))
                 found.append(record)
                 following = record.line.end + 1
             elif dice < 0.8:
@@ -195,7 +195,7 @@ class Run:
 
     def fill(self) -> list[Entry]:
         """Sometimes a part of what was reserved."""
-        gaps = [record.line for record in self.model.records.values() if record.line.kind is Kind.RESERVED]
+        gaps = [record.line for record in self.model.records.values() if record.line.kind is RecordKind.RESERVED]
         if not gaps or self.random.random() < 0.5:
             return []
         gap = self.random.choice(gaps)

@@ -12,7 +12,7 @@ import pytest
 from tests.unit.storage.records import EVERYTHING, events
 from tests.unit.storage.writer import SIZE
 
-from stentor.model.record import Fact
+from stentor.model.stored.record import Fact
 from stentor.storage.ledger import LedgerFull
 from stentor.storage.ledger_store import open_ledger
 

@@ -13,7 +13,7 @@ from tests.unit.storage.records import EVERYTHING, events, other, reserved
 from tests.unit.storage.stores import SEGMENT, SegmentStore
 from xxhash import xxh3_64_intdigest as seal
 
-from stentor.model.record import Entry, Fact, Kind, RecordHeader, Row
+from stentor.model.stored.record import Entry, Fact, RecordHeader, RecordKind, Row
 from stentor.simulation.disk import SOUND_DISK, DiskFaults, SimulatedDisk
 from stentor.storage.annex import encode_annex
 from stentor.storage.commit_group import HEADER_SIZE
@@ -279,7 +279,7 @@ def test_a_million_records_take_a_few_dozen_bytes_each() -> None:
     records = ledger._records
     count = 50_000
     for number in range(1, count + 1):
-        records.put(RecordHeader(number, 1, 7, 1, number, Kind.EVENTS, number << 40), (number * 300, 300), number)
+        records.put(RecordHeader(number, 1, 7, 1, number, RecordKind.EVENTS, number << 40), (number * 300, 300), number)
     assert sum(sys.getsizeof(column) for column in records._columns) / count < 72
     assert sum(1 for _ in records) == count
 

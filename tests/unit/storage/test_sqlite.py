@@ -8,7 +8,7 @@ import pytest
 from tests.unit.storage.records import EVERYTHING, events, other, reserved
 from tests.unit.storage.stores import SqliteStore
 
-from stentor.model.record import Fact, Kind, RecordHeader, Row
+from stentor.model.stored.record import Fact, RecordHeader, RecordKind, Row
 from stentor.storage import sqlite
 from stentor.storage.ledger import LedgerBusy, LedgerDamaged, LedgerFailed, LedgerFull
 from stentor.storage.sqlite import SqliteLedger
@@ -76,7 +76,7 @@ def test_a_record_that_nobody_knows_any_more_keeps_its_place_and_no_more(store: 
     ledger = store.open()
     lines = list(ledger.load().lines)
     assert [line.sequence for line in lines] == [1, 3, 7]
-    assert lines[1] == RecordHeader(3, lines[1].length, 0, 0, 0, Kind.RESERVED)
+    assert lines[1] == RecordHeader(3, lines[1].length, 0, 0, 0, RecordKind.RESERVED)
     assert 1 <= lines[1].length <= 4
     assert ledger.scan(3, EVERYTHING) == ([events(7)], [lines[1]])
     assert ledger.scan(2, EVERYTHING) == ([events(1, 2), events(7)], [lines[1]])

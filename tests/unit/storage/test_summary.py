@@ -7,7 +7,7 @@ import pytest
 from tests.unit.storage.records import EVERYTHING, events, other
 from tests.unit.storage.stores import SqliteStore
 
-from stentor.model.record import Kind, Record, RecordHeader
+from stentor.model.stored.record import Record, RecordHeader, RecordKind
 
 
 def filled(path: Path, count: int = 20, chapter: int = 4) -> tuple[SqliteStore, list[RecordHeader]]:
@@ -51,7 +51,7 @@ def test_what_is_summed_up_is_not_read_before_somebody_wants_it(tmp_path: Path) 
     store, _ = filled(tmp_path)
     for number in (2, 19):
         store.damage(events(number))
-    assert [line.sequence for line in reopened(store) if line.kind is Kind.RESERVED] == [19]
+    assert [line.sequence for line in reopened(store) if line.kind is RecordKind.RESERVED] == [19]
     ledger = store.open()
     ledger.load()
     assert [line.sequence for line in ledger.scan(1, EVERYTHING).damaged] == [2, 19]
@@ -114,7 +114,7 @@ def test_summaries_always_tell_what_the_records_tell(tmp_path: Path, seed: int) 
             record = other(following, random.randrange(1, 4)) if random.random() < 0.2 else events(following, 2)
             following = record.line.end + 1
             batch.append(record)
-        aside += [record.line for record in batch if record.line.kind is Kind.RESERVED]
+        aside += [record.line for record in batch if record.line.kind is RecordKind.RESERVED]
         if aside and random.random() < 0.4:
             line = aside.pop(random.randrange(len(aside)))
             if line.sequence > floor:

@@ -4,7 +4,7 @@ import sys
 
 from tests.unit.storage.records import events
 
-from stentor.model.record import Fact, Row
+from stentor.model.stored.record import Fact, Row
 from stentor.storage.ledger import LedgerError
 from stentor.storage.ledger_store import open_ledger
 

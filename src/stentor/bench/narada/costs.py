@@ -15,7 +15,7 @@ from stentor.bench.narada.topologies import OTHERS, PUBLISHER, SUBSCRIBER
 from stentor.model.communication import Role, end_name
 from stentor.model.control import GossipRequest, GossipState, Recovery, TopicTask
 from stentor.model.ids import publisher_id
-from stentor.model.record import Kind, Record, RecordHeader
+from stentor.model.stored.record import Record, RecordHeader, RecordKind
 from stentor.protocols.delivery.transport import LetterReceived, SendLetter
 from stentor.storage.ledger_store import open_ledger
 from stentor.wire import letter
@@ -83,7 +83,9 @@ def _storage(folder: Path, trial: CostTrial) -> tuple[list[float], list[float]]:
     body = random.randbytes(trial.size)
     stored = []
     for number in range(1, trial.runs + 1):
-        record = Record(RecordHeader(number, 1, 1, 1, number, Kind.EVENTS, number), body, _AUDIENCE, time.time_ns())
+        record = Record(
+            RecordHeader(number, 1, 1, 1, number, RecordKind.EVENTS, number), body, _AUDIENCE, time.time_ns()
+        )
         stored.append(_timed(partial(ledger.commit, [record])))
     numbers = random.sample(range(1, trial.runs + 1), trial.runs)
     found = [_timed(partial(ledger.scan, number, 1)) for number in numbers]

@@ -19,7 +19,7 @@ from stentor.cli.running.supervisor import Supervisor
 from stentor.cli.running.up import assign_all, settle_ports
 from stentor.config import Config, home_of, parse
 from stentor.model.errors import StentorError
-from stentor.model.record import Kind
+from stentor.model.stored.record import RecordKind
 from stentor.storage.ledger_store import open_ledger
 
 BROKERS = ("demo/b1", "demo/b2", "demo/b3")
@@ -148,7 +148,7 @@ def stored(storage: str, repository: str, topic: str) -> set[Id]:
     """The events that a repository has, by its files; it must not run."""
     ledger = open_ledger(storage, repository, topic)
     try:
-        lines = [line for line in ledger.load().lines if line.kind is Kind.EVENTS]
+        lines = [line for line in ledger.load().lines if line.kind is RecordKind.EVENTS]
         return {(line.incarnation, number) for line in lines for number in range(line.first, line.last + 1)}
     finally:
         ledger.close()

@@ -27,10 +27,10 @@ from stentor.cli.terminal.watch import watched
 from stentor.client.fabric import Fabric, connect
 from stentor.client.reliable_publisher import Publisher, Stored
 from stentor.model.attribute import Value
-from stentor.model.count import counted
 from stentor.model.errors import BodyTooLarge, InvalidInput, StentorError
 from stentor.model.mail import check_no_mail
 from stentor.model.topic import check_topic
+from stentor.model.wording.count import counted
 
 _SHOW_AFTER = 1.0  # seconds of work before a progress bar appears
 _BATCH = 1000  # events that are handed over at once, if they do not come from a file

@@ -18,8 +18,8 @@ from stentor.client.fabric import Events, Fabric, connect
 from stentor.client.losses import LostEvents
 from stentor.client.reliable_subscription import From, Subscription
 from stentor.matching.topic_tree import is_wild
-from stentor.model.count import counted
 from stentor.model.errors import InvalidInput
+from stentor.model.wording.count import counted
 
 
 class SubscribeOptions(NamedTuple):

@@ -30,8 +30,8 @@ from stentor.config.settings import DATA
 from stentor.model.errors import InvalidInput, Refusal, Refused, Unreachable
 from stentor.model.limits import Limits
 from stentor.model.messages import AdminTask
+from stentor.model.reports.view import MemberView, NetworkView
 from stentor.model.scope import ScopePath
-from stentor.model.view import MemberView, NetworkView
 from stentor.runtime.token import pointed_path
 
 app = typer.Typer(help="Brokers that join and leave a running network.", no_args_is_help=True)

@@ -15,7 +15,7 @@ from stentor.cli.network.layout import (
     tag_text,
     title_of,
 )
-from stentor.model.count import counted, noun
+from stentor.model.wording.count import counted, noun
 
 _FONT = "Inter, 'Helvetica Neue', Helvetica, Arial, 'DejaVu Sans', sans-serif"
 _INK, _SOFT, _ALARM = "#0f172a", "#64748b", "#b91c1c"

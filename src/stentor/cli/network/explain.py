@@ -18,10 +18,10 @@ from stentor.cli.terminal.options import AttributesOption, TlsOption, UrlOption,
 from stentor.cli.terminal.printable import cell, print_json, printable
 from stentor.client.fabric import connect
 from stentor.model.attribute import Value
-from stentor.model.count import counted
 from stentor.model.errors import StentorError
+from stentor.model.reports.view import Explanation, HopView
 from stentor.model.topic import check_topic
-from stentor.model.view import Explanation, HopView
+from stentor.model.wording.count import counted
 
 _AT_ONCE = 16  # visits
 

@@ -10,8 +10,8 @@ from stentor.cli.network.search import Found, Search
 from stentor.cli.terminal.options import TlsOption, TokenOption, UrlOption, WaitOption
 from stentor.model.errors import InvalidInput, Refused, StentorError, Unreachable
 from stentor.model.messages import AdminTask
+from stentor.model.reports.view import LinkView
 from stentor.model.scope import ScopePath
-from stentor.model.view import LinkView
 
 app = typer.Typer(help="Links between brokers of a running network; brokers remember them.", no_args_is_help=True)
 

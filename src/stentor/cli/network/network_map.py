@@ -15,8 +15,8 @@ from stentor.cli.network.drawing import draw, short
 from stentor.cli.terminal.narrow_table import Cell, narrow_table
 from stentor.cli.terminal.options import TlsOption, UrlOption, WaitOption
 from stentor.cli.terminal.printable import cell, print_json, printable
-from stentor.model.count import counted
 from stentor.model.errors import StentorError
+from stentor.model.wording.count import counted
 
 _COLOURS = {UP: "green", SUSPECTED: "yellow", "down": "red", "unreachable": "red"}
 _SHARPNESS = 2.0  # pixels of a PNG for each of the SVG

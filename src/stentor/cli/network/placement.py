@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from stentor.cli.network.search import member_of, members
 from stentor.model.errors import InvalidInput
 from stentor.model.ids import fingerprint
+from stentor.model.reports.view import MemberView, NetworkView
 from stentor.model.scope import LARGEST_UNIT, ScopePath
-from stentor.model.view import MemberView, NetworkView
 
 
 def numbers_for(path: ScopePath, views: Sequence[NetworkView], wanted: int | None = None) -> tuple[int, ...]:

@@ -11,10 +11,10 @@ from stentor.admin.survey import Survey, survey, within_unit
 from stentor.cli.terminal.narrow_table import Cell, narrow_table
 from stentor.cli.terminal.options import TlsOption, UrlOption, WaitOption
 from stentor.cli.terminal.printable import cell, print_json
-from stentor.model.count import counted
 from stentor.model.errors import InvalidInput, Unreachable
-from stentor.model.suggestion import suggestion
-from stentor.model.view import MemberView, NetworkView
+from stentor.model.reports.view import MemberView, NetworkView
+from stentor.model.wording.count import counted
+from stentor.model.wording.suggestion import suggestion
 
 
 class RouteStep(msgspec.Struct, frozen=True):

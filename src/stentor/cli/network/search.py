@@ -7,9 +7,9 @@ from stentor.admin import network as operation
 from stentor.client.connection.url import address_of
 from stentor.client.fabric import DEFAULT_URL, Fabric, connect
 from stentor.model.errors import InvalidInput, Unreachable
+from stentor.model.reports.view import MemberView, NetworkView
 from stentor.model.scope import ScopePath
-from stentor.model.suggestion import suggestion
-from stentor.model.view import MemberView, NetworkView
+from stentor.model.wording.suggestion import suggestion
 
 _WITHIN = 5.0  # seconds to connect
 

@@ -12,8 +12,8 @@ from stentor.cli.terminal.narrow_table import Cell, narrow_table
 from stentor.cli.terminal.options import TlsOption, UrlOption, WaitOption
 from stentor.cli.terminal.printable import cell, print_json
 from stentor.client.fabric import connect
-from stentor.model.count import counted
-from stentor.model.status import NodeStatus
+from stentor.model.reports.status import NodeStatus
+from stentor.model.wording.count import counted
 
 _SHOWN = 20
 _ANSWERS_WITHIN = 2.0  # seconds that repositories are given to tell of troubles

@@ -13,7 +13,7 @@ from stentor.cli.pipeline.spark import LakeOption, MasterOption, start
 from stentor.cli.pipeline.traces import table_of
 from stentor.cli.terminal.options import TlsOption, UrlOption
 from stentor.cli.terminal.printable import cell
-from stentor.model.count import counted
+from stentor.model.wording.count import counted
 from stentor.storage.lake import Lake, lake_of
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from stentor.cli.pipeline.spark import MasterOption, followed, start
 from stentor.cli.pipeline.traces import SUMMED, JsonOption, LakeOption, SinceOption, WindowOption, table_of
 from stentor.cli.terminal.options import TlsOption, UrlOption
 from stentor.cli.terminal.printable import cell, printable, printable_json
-from stentor.model.count import counted
 from stentor.model.topic import check_pattern
+from stentor.model.wording.count import counted
 from stentor.storage.lake import lake_of
 
 if TYPE_CHECKING:

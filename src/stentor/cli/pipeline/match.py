@@ -14,9 +14,9 @@ from stentor.cli.pipeline.spark import MasterOption, followed, start
 from stentor.cli.pipeline.traces import table_of
 from stentor.cli.terminal.options import TlsOption, UrlOption
 from stentor.cli.terminal.printable import cell, printable_json
-from stentor.model.count import counted
 from stentor.model.errors import FilterError, InvalidInput
 from stentor.model.filter import Filter
+from stentor.model.wording.count import counted
 from stentor.pipeline.filters import parse_filters
 from stentor.storage.lake import Lake
 

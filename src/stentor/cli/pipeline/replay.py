@@ -14,10 +14,10 @@ import typer
 from stentor.cli.pipeline.history import HistorySource
 from stentor.cli.pipeline.spark import MasterOption, followed, start
 from stentor.cli.terminal.options import TlsOption, UrlOption
-from stentor.model.count import counted
 from stentor.model.errors import FilterError, InvalidInput, StentorError
 from stentor.model.filter import Filter
 from stentor.model.topic import check_topic, matches
+from stentor.model.wording.count import counted
 from stentor.pipeline.options import WriteOptions, write_options
 
 if TYPE_CHECKING:

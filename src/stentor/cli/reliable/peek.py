@@ -16,9 +16,9 @@ from stentor.client.event import Batch
 from stentor.client.fabric import connect
 from stentor.client.reliable_subscription import since_of
 from stentor.client.stored_reader import Availability, Reader, StoredPage
-from stentor.model.epoch import Epoch
 from stentor.model.filter import Filter
-from stentor.model.position import Position
+from stentor.model.stored.epoch import Epoch
+from stentor.model.stored.position import Position
 
 _LAST = 10
 # A repository cuts what it has into so many parts, in its order. Of a million events that is 4,000 each, so that the

@@ -24,10 +24,10 @@ from stentor.cli.reliable.registrar import (
 from stentor.cli.terminal.options import TlsOption, TokenOption, UrlOption, WaitOption
 from stentor.cli.terminal.printable import cell, print_json, printable
 from stentor.config.quantity import span
-from stentor.model.access import ANONYMOUS
 from stentor.model.communication import Role
-from stentor.model.count import counted
 from stentor.model.errors import InvalidInput, Unreachable
+from stentor.model.trust.access import ANONYMOUS
+from stentor.model.wording.count import counted
 
 _MOST_AWAITED = 3  # ranges that are named in a table, where there is little room
 app = typer.Typer(

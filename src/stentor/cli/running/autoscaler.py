@@ -15,11 +15,11 @@ from stentor.cli.running.scaling_rules import Action, History, Leave, Purge, Rul
 from stentor.cli.running.supervisor import Supervisor
 from stentor.client.fabric import Fabric, connect
 from stentor.config import Address, DialledLink, Elasticity
-from stentor.model.count import counted
 from stentor.model.errors import Refused, StentorError
 from stentor.model.messages import AdminTask
+from stentor.model.reports.view import NetworkView
 from stentor.model.scope import LARGEST_UNIT, ScopePath
-from stentor.model.view import NetworkView
+from stentor.model.wording.count import counted
 
 _LINKS = 2  # of a broker that is started, if there are so many to link with
 

@@ -27,7 +27,7 @@ from stentor.model.errors import StentorError
 from stentor.model.filter import Filter
 from stentor.model.limits import Limits
 from stentor.model.scope import ScopePath
-from stentor.model.token import FabricToken
+from stentor.model.trust.token import FabricToken
 from stentor.nodes.broker.admin import LEFT
 from stentor.nodes.broker.broker import Broker
 from stentor.nodes.network.network import GatewaySettings, NetworkSettings
@@ -71,6 +71,7 @@ class RepositoryAssignment(msgspec.Struct, frozen=True, kw_only=True, tag="repos
     accepts: tuple[str, ...] = ()  # patterns of the topics that it is willing to manage; none is all
     most_topics: int = 0  # 0 is as many as the limits say
     most_bytes: int = 0  # with which it is willing to manage more topics; 0 is any number
+    rules: tuple[AccessRule, ...] = ()  # the [[access]] lines
     certificates: str | None
     token: str = ""  # the file of the fabric's token, made if it is not there; "" is none
     log: str
@@ -239,7 +240,8 @@ async def _serve_repository(
         ledgers=ledgers_that_fit(shared_for=None if around is None else assignment.limits.reliable_topics),
     )
     lake = Lake(Path(assignment.lake)) if assignment.lake else None
-    host = RepositoryHost(settings, assignment.addresses, ledger_store, certificates, log, lake, token)
+    rules = assignment.rules if certificates is not None else ()  # without TLS everybody is one principal
+    host = RepositoryHost(settings, assignment.addresses, ledger_store, certificates, log, lake, token, rules)
     host.stopped.add_done_callback(lambda _: end.set())
     health = around or Health(assignment.http, Path(assignment.home), certificates)
     health.show_repository(assignment.name, host, assignment.storage)

@@ -33,8 +33,8 @@ from stentor.config import (
     load_access,
 )
 from stentor.config.settings import DATA
-from stentor.model.count import counted
 from stentor.model.errors import ConfigError, StentorError
+from stentor.model.wording.count import counted
 from stentor.policies.access import AccessRule
 from stentor.runtime.disk import remembered_port
 from stentor.runtime.log import LEVELS, logger
@@ -269,6 +269,7 @@ def assign_repository(
         accepts=repository.accepts,
         most_topics=repository.most_topics or 0,
         most_bytes=repository.most_bytes or 0,
+        rules=config.access,
         certificates=str(tls.directory) if tls else None,
         token=str(config.token),
         log=log or config.fabric.log,

@@ -12,8 +12,8 @@ from stentor.config import Address, check_exposure
 from stentor.config.settings import Traces
 from stentor.config.value import choice
 from stentor.model.attribute import Value, schema_of
-from stentor.model.epoch import Epoch
 from stentor.model.errors import InvalidInput
+from stentor.model.stored.epoch import Epoch
 
 UrlOption = Annotated[
     str | None,

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Sequence
 
 from stentor.client.losses import LostEvents
-from stentor.model.count import counted
+from stentor.model.wording.count import counted
 from stentor.nodes.client import MOVING
 
 

@@ -8,7 +8,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from stentor.gateways.http.node import ServedNode
 from stentor.gateways.http.series import OTHER, Series
 from stentor.model.ids import is_made_up
-from stentor.model.status import LinkStatus, NodeStatus
+from stentor.model.reports.status import LinkStatus, NodeStatus
 
 
 def broker_node(

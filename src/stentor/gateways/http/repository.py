@@ -12,7 +12,7 @@ from prometheus_client.utils import floatToGoString
 from stentor.admin.topics import RepositoryReport, TopicReport
 from stentor.gateways.http.node import ServedNode
 from stentor.gateways.http.series import Series
-from stentor.model.status import TopicHealth
+from stentor.model.reports.status import TopicHealth
 from stentor.runtime.ledgers import CommitTimes
 from stentor.runtime.repository import RepositoryHost
 

@@ -9,10 +9,10 @@ from stentor.model.filter.syntax import (
     Comparison,
     Exists,
     Expression,
+    InList,
     Like,
     Literal,
     Logical,
-    Membership,
     Negation,
     Not,
     Operator,
@@ -53,7 +53,7 @@ def _write(node: Expression) -> tuple[str, _Level]:
             return name, _Level.PRIMARY
         case Exists(name):
             return f"EXISTS {name}", _Level.PRIMARY
-        case Not(Like() | Membership() as operand):
+        case Not(Like() | InList() as operand):
             return _suffixed(operand, "NOT "), _Level.COMPARISON
         case Not(operand):
             text, own = _write(operand)
@@ -68,13 +68,13 @@ def _write(node: Expression) -> tuple[str, _Level]:
         case Arithmetic(operator, left, right):
             level = _Level.SUM if operator in _SUMS else _Level.PRODUCT
             return f"{_inside(left, level)} {operator.value} {_inside(right, _Level(level + 1))}", level
-        case Like() | Membership():
+        case Like() | InList():
             return _suffixed(node, ""), _Level.SUFFIX
         case Call(name, arguments):
             return f"{name}({', '.join(map(canonical, arguments))})", _Level.PRIMARY
 
 
-def _suffixed(node: Like | Membership, inversion: str) -> str:
+def _suffixed(node: Like | InList, inversion: str) -> str:
     subject = _inside(node.subject, _Level.MINUS)
     if isinstance(node, Like):
         return f"{subject} {inversion}LIKE {quote(node.pattern)}"

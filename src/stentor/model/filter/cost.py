@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from stentor.model.attribute import LONGEST_STRING
 from stentor.model.filter.pattern import cost_per_character, wildcards
-from stentor.model.filter.syntax import Attribute, Call, Expression, Like, Literal, Membership, children
+from stentor.model.filter.syntax import Attribute, Call, Expression, InList, Like, Literal, children
 
 DEAREST_FILTER = 5_000_000  # nanoseconds for one event with the longest texts
 _NODE = 150  # nanoseconds for each part of a filter
@@ -54,7 +54,7 @@ def _cost_and_length(node: Expression) -> tuple[Cost, int]:
         per_character = length * (_TEXT_PER_CHARACTER + cost_per_character(node.pattern))
     elif isinstance(node, Call):
         per_character = length * _CALL_PER_CHARACTER
-    elif isinstance(node, Membership):
+    elif isinstance(node, InList):
         per_event += _ELEMENT * len(node.elements)
     cost = Cost(per_event, per_character)
     for each, _ in parts:

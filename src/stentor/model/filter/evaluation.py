@@ -17,11 +17,11 @@ from stentor.model.filter.syntax import (
     Comparison,
     Exists,
     Expression,
+    InList,
     Like,
     Literal,
     Logic,
     Logical,
-    Membership,
     Negation,
     Not,
     Relation,
@@ -54,7 +54,7 @@ def compile_expression(node: Expression) -> Evaluator:
             return lambda attributes: compute(operator, first(attributes), second(attributes))
         case Like(subject, pattern):
             return _like(subject, pattern)
-        case Membership(subject, elements):
+        case InList(subject, elements):
             return _membership(subject, elements)
         case Call(name, arguments):
             return _call(name, tuple(compile_expression(argument) for argument in arguments))

@@ -19,11 +19,11 @@ from stentor.model.filter.syntax import (
     Comparison,
     Exists,
     Expression,
+    InList,
     Like,
     Literal,
     Logic,
     Logical,
-    Membership,
     Negation,
     Not,
     Operator,
@@ -252,7 +252,7 @@ class _Builder(Transformer[Token, _Piece]):
 
     def within(self, subject: _Piece, _in: Token, *rest: _Piece | Token) -> _Piece:
         elements, _ = _split(rest)
-        node = Membership(subject.node, tuple(element.node for element in elements))
+        node = InList(subject.node, tuple(element.node for element in elements))
         return _over(node, subject.position, [subject, *elements], _doubt_not([subject], "IN"))
 
     def not_within(self, subject: _Piece, _not: Token, word: Token, *rest: _Piece | Token) -> _Piece:

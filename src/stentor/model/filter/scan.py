@@ -11,7 +11,7 @@ from stentor.model.filter.casting import Number
 from stentor.model.filter.evaluation import memberships
 from stentor.model.filter.failure import Failure
 from stentor.model.filter.pattern import matcher
-from stentor.model.filter.syntax import Attribute, Comparison, Expression, Like, Literal, Membership, Relation
+from stentor.model.filter.syntax import Attribute, Comparison, Expression, InList, Like, Literal, Relation
 
 Mask = NDArray[np.bool_]
 Scan = Callable[[NDArray[np.generic]], tuple[Mask, Mask | None]]  # where true, where in error
@@ -36,7 +36,7 @@ def scan_numbers(node: Expression, kind: Kind) -> Scan | None:
             return _comparison(relation, target, kind)
         case Comparison(relation, Literal(other, target), Attribute()) if other in _NUMBERS:
             return _comparison(mirrored(relation), target, kind)
-        case Membership(Attribute(), elements):
+        case InList(Attribute(), elements):
             constants = tuple(element.value for element in elements if isinstance(element, Literal))
             return _membership(constants, kind) if len(constants) == len(elements) else None
     return None
@@ -86,7 +86,7 @@ def scan_texts(node: Expression) -> TextScan | None:
         case Like(Attribute(), pattern):
             matches = matcher(pattern)
             return lambda texts, codes: np.array([matches(text) for text in texts], np.bool_)[codes]
-        case Membership(Attribute(), elements):
+        case InList(Attribute(), elements):
             constants = tuple(element.value for element in elements if isinstance(element, Literal))
             if len(constants) == len(elements):
                 members, _ = memberships(constants, str)

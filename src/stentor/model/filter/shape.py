@@ -19,10 +19,10 @@ from stentor.model.filter.syntax import (
     Comparison,
     Exists,
     Expression,
+    InList,
     Like,
     Literal,
     Logical,
-    Membership,
     Negation,
     Not,
     names,
@@ -181,8 +181,8 @@ def _part(node: Expression) -> _Part:
             return _over(type(node), _Fixed(sign), _part(left), _part(right))
         case Like(subject, pattern):
             return _over(Like, _part(subject), _pattern(_slot(pattern)))
-        case Membership(subject, elements):
-            return _over(Membership, _part(subject), _row(elements))
+        case InList(subject, elements):
+            return _over(InList, _part(subject), _row(elements))
         case Call(name, arguments):
             return _over(Call, _Fixed(name), _row(arguments))
 

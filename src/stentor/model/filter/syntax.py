@@ -95,7 +95,7 @@ class Like(msgspec.Struct, frozen=True, gc=False):
     pattern: str
 
 
-class Membership(msgspec.Struct, frozen=True, gc=False):
+class InList(msgspec.Struct, frozen=True, gc=False):
     """`subject IN (elements)`, tried from the left."""
 
     subject: "Expression"
@@ -109,9 +109,7 @@ class Call(msgspec.Struct, frozen=True, gc=False):
     arguments: tuple["Expression", ...]
 
 
-Expression = (
-    Literal | Attribute | Exists | Not | Negation | Logical | Comparison | Arithmetic | Like | Membership | Call
-)
+Expression = Literal | Attribute | Exists | Not | Negation | Logical | Comparison | Arithmetic | Like | InList | Call
 
 
 def children(node: Expression) -> tuple[Expression, ...]:
@@ -125,7 +123,7 @@ def children(node: Expression) -> tuple[Expression, ...]:
             return (left, right)
         case Like(subject, _):
             return (subject,)
-        case Membership(subject, elements):
+        case InList(subject, elements):
             return (subject, *elements)
         case Call(_, arguments):
             return arguments

@@ -64,9 +64,9 @@ from stentor.model.messages import (
     ViewRequest,
     Welcome,
 )
+from stentor.model.reports.status import NodeStatus
+from stentor.model.reports.view import NetworkView
 from stentor.model.scope import ScopePath
-from stentor.model.status import NodeStatus
-from stentor.model.view import NetworkView
 from stentor.nodes.broker import admin
 from stentor.nodes.broker.access.access_control import AccessControl
 from stentor.nodes.broker.access.charter_keeper import CharterKeeper

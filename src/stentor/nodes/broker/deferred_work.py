@@ -30,7 +30,7 @@ class DeferredWorkDue(Timer, frozen=True, gc=False, tag="deferred work"):
     """Others have had their turn: what was put off goes on."""
 
 
-class Work(enum.IntEnum):
+class WorkKind(enum.IntEnum):
     """What costs a step something, each with a budget of its own: so one of each can follow the other."""
 
     SUBSCRIPTION = 0  # a filter may be read, filed among a million and told to other brokers
@@ -43,18 +43,18 @@ class Work(enum.IntEnum):
 _BUDGET: Final = (1, 1, 128, 512, 4_000_000)  # in a step, which takes a few milliseconds then: nobody's events mind
 # For a link that asks while others wait: enough for what is new now and then.
 _BUDGET_OF_NEWCOMERS: Final = (1, 1, 16, 512, 500_000)
-_COSTS: Final[dict[type[Message], tuple[Work, int]]] = {
-    Subscription: (Work.SUBSCRIPTION, 1),
-    StatusRequest: (Work.QUESTION, 1),
-    ViewRequest: (Work.QUESTION, 1),
-    ExplanationRequest: (Work.QUESTION, 1),
-    AdminRequest: (Work.QUESTION, 1),
-    SettlementRequest: (Work.QUESTION, 1),
-    Topic: (Work.DEFINITION, 1),
-    SchemaDefinition: (Work.DEFINITION, 2),
-    Unsubscription: (Work.DEFINITION, 16),
+_COSTS: Final[dict[type[Message], tuple[WorkKind, int]]] = {
+    Subscription: (WorkKind.SUBSCRIPTION, 1),
+    StatusRequest: (WorkKind.QUESTION, 1),
+    ViewRequest: (WorkKind.QUESTION, 1),
+    ExplanationRequest: (WorkKind.QUESTION, 1),
+    AdminRequest: (WorkKind.QUESTION, 1),
+    SettlementRequest: (WorkKind.QUESTION, 1),
+    Topic: (WorkKind.DEFINITION, 1),
+    SchemaDefinition: (WorkKind.DEFINITION, 2),
+    Unsubscription: (WorkKind.DEFINITION, 16),
 }
-_WORD: Final = (Work.WORD, 1)
+_WORD: Final = (WorkKind.WORD, 1)
 
 
 class DeferredWork:
@@ -74,16 +74,18 @@ class DeferredWork:
     def can_hear(self, session: LinkSession, message: Message) -> bool:
         """Return whether this step can still handle a message, and take what that costs from its budget."""
         work, units = _COSTS.get(type(message), _WORD)
-        return (work is Work.WORD and session.hop is not None) or self.can_do(work, units)  # brokers pace themselves
+        return (work is WorkKind.WORD and session.hop is not None) or self.can_do(
+            work, units
+        )  # brokers pace themselves
 
-    def can_do(self, work: Work, units: int = 1) -> bool:
+    def can_do(self, work: WorkKind, units: int = 1) -> bool:
         """Return whether this step can do some more work, which it does if anything is left of its budget."""
         if self.budget(work) <= 0:
             return False
         self._left[work] -= units
         return True
 
-    def budget(self, work: Work) -> int:
+    def budget(self, work: WorkKind) -> int:
         """Return how much work of a kind this step can still do."""
         if self.is_untouched:
             self._begin(_BUDGET_OF_NEWCOMERS if self.waiting else _BUDGET)

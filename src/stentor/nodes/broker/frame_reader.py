@@ -13,7 +13,7 @@ from stentor.model.ids import LinkId
 from stentor.model.messages import AnyMessage
 from stentor.nodes.broker.access.access_control import AccessControl
 from stentor.nodes.broker.counters import BrokerCounters
-from stentor.nodes.broker.deferred_work import DeferredWork, Work
+from stentor.nodes.broker.deferred_work import DeferredWork, WorkKind
 from stentor.nodes.broker.link_session import LinkSession, LinkState
 from stentor.nodes.broker.link_sessions import LinkSessions
 from stentor.nodes.broker.matching_budget import Run, ration
@@ -127,7 +127,7 @@ class FrameReader:
         self.is_routine = False
         frame = data[position : position + length]
         if kind == EVENTS:
-            if not self._deferred.can_do(Work.DEFINITION):
+            if not self._deferred.can_do(WorkKind.DEFINITION):
                 self._deferred.postpone(session, data, position)
                 return False
             self._open_flow(session, frame)
@@ -152,11 +152,11 @@ class FrameReader:
         self, session: LinkSession, data: bytes, runs: list[Run], after: int
     ) -> tuple[bytes, list[Run], int, bool]:
         """Return as much of some runs as can be matched in this step, where that ends, and whether it is all."""
-        left = self._deferred.budget(Work.MATCHING)
+        left = self._deferred.budget(WorkKind.MATCHING)
         if left <= 0:
             return data, [], after, False
         made = ration(self._forwarder, data, runs, left)
-        self._deferred.can_do(Work.MATCHING, made.cost)
+        self._deferred.can_do(WorkKind.MATCHING, made.cost)
         if made.data is not data:  # halves of a frame have more bytes than it had
             session.connection.take_events(len(data) - len(made.data))
         return made.data, made.runs, made.end, made.is_all

@@ -7,8 +7,8 @@ from stentor.model.errors import FrameError, InvalidInput, Refusal
 from stentor.model.ids import LinkId, publisher_id
 from stentor.model.limits import Limits
 from stentor.model.messages import Challenge, ChallengeRequest, Hello, Welcome
-from stentor.model.place import REPOSITORY_NAME
 from stentor.model.ranges import check_client_name
+from stentor.model.trust.place import REPOSITORY_NAME
 from stentor.nodes.broker.access.access_control import AccessControl
 from stentor.nodes.broker.link_session import HelloTimeout, LinkChange, LinkSession
 from stentor.nodes.broker.redirection import Redirection

@@ -8,8 +8,8 @@ import msgspec
 from stentor.model.batch import Rows
 from stentor.model.errors import TopicError
 from stentor.model.messages import ExplanationReport, ExplanationRequest
+from stentor.model.reports.view import Explanation, GatewayView, HopView, LinkView, MemberView, NetworkView, ScopeView
 from stentor.model.topic import check_topic
-from stentor.model.view import Explanation, GatewayView, HopView, LinkView, MemberView, NetworkView, ScopeView
 from stentor.nodes.network.network import BrokerNetwork
 from stentor.policies.forwarding import Chosen
 from stentor.protocols.connection.outbox import Outbox

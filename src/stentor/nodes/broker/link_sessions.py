@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 
 from stentor.machine import SECOND, CertificateEnded, Close, LinkOpened, Send, StartTimer, Step, StopTimer
-from stentor.model.access import ANONYMOUS
-from stentor.model.count import counted
 from stentor.model.errors import FrameError, Refusal
 from stentor.model.ids import LinkId
 from stentor.model.limits import Limits
 from stentor.model.messages import Farewell, Message, Rejection
+from stentor.model.trust.access import ANONYMOUS
+from stentor.model.wording.count import counted
 from stentor.nodes.broker.access.charter_keeper import CharterKeeper
 from stentor.nodes.broker.access.credentials import Credentials
 from stentor.nodes.broker.counters import BrokerCounters

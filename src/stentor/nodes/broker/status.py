@@ -6,7 +6,7 @@ from collections.abc import Iterable
 import msgspec
 
 from stentor.machine import SECOND
-from stentor.model.status import LinkStatus, NodeStatus, SubscriptionStatus
+from stentor.model.reports.status import LinkStatus, NodeStatus, SubscriptionStatus
 from stentor.nodes.broker.counters import BrokerCounters
 from stentor.nodes.broker.link_session import LinkSession
 from stentor.nodes.network.network import BrokerNetwork

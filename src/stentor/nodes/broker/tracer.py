@@ -6,7 +6,7 @@ of them. Nothing but the head of a frame is looked at.
 
 from stentor.machine import SECOND, StartTimer, Step, Timer
 from stentor.model.ids import TopicId, incarnation_at
-from stentor.model.trace import SCHEMA, TRACE, Trace, TraceKind, to_columns
+from stentor.model.reports.trace import SCHEMA, TRACE, Trace, TraceKind, to_columns
 from stentor.nodes.broker.local_client import LocalClient
 from stentor.nodes.network.settings import NetworkSettings
 from stentor.protocols.connection.outbox import Outbox

@@ -21,8 +21,8 @@ from stentor.model.messages import (
     Presence,
     ProfileChange,
 )
+from stentor.model.reports.status import Traffic
 from stentor.model.scope import ScopePath
-from stentor.model.status import Traffic
 from stentor.nodes.broker.link_session import LinkSession
 from stentor.nodes.network.acquaintance import NeighboursTimeout
 from stentor.nodes.network.anti_entropy import AntiEntropy

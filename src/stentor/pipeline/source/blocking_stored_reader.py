@@ -13,7 +13,7 @@ from stentor.client.loop_thread import Loop
 from stentor.client.stored_reader import Availability, Reader, StoredPage
 from stentor.matching.topic_tree import is_wild
 from stentor.model.errors import InvalidInput, Refused, StentorError, Unreachable
-from stentor.model.position import Position
+from stentor.model.stored.position import Position
 from stentor.model.topic import matches
 from stentor.pipeline.options import OUTAGE, ReadOptions
 

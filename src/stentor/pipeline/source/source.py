@@ -19,10 +19,10 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from stentor.client.stored_reader import Availability
-from stentor.model.count import counted
 from stentor.model.errors import InvalidInput, StentorError
-from stentor.model.position import Position
+from stentor.model.stored.position import Position
 from stentor.model.topic import matches
+from stentor.model.wording.count import counted
 from stentor.pipeline.engine.worker import plain, settle
 from stentor.pipeline.options import ReadOptions, parse, parse_flag, read_options, source_options, write_options
 from stentor.pipeline.sink.sink import BatchWriter, StreamWriter

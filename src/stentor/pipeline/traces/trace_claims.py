@@ -7,7 +7,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
 
-from stentor.model.trace import LEDGER
+from stentor.model.reports.trace import LEDGER
 from stentor.pipeline.traces.number_ranges import spread, sweep
 
 STREAM: Final = ("about", "source_id", "life")

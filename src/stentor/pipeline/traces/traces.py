@@ -5,7 +5,7 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as sql
 
-from stentor.model.trace import SCHEMA, TRACE
+from stentor.model.reports.trace import SCHEMA, TRACE
 from stentor.storage.lake import types_of
 
 ATTRIBUTES: Final = types_of(SCHEMA)

@@ -17,11 +17,11 @@ from functools import lru_cache
 
 import msgspec
 
-from stentor.model.access import MEMBER, Membership, SharedFact
 from stentor.model.communication import repository_name
 from stentor.model.control import ControlEvent, Registration, TopicTask
 from stentor.model.ids import publisher_id
-from stentor.model.reading import PageRequest, ReaderAck, StockRequest
+from stentor.model.stored.reading import PageRequest, ReaderAck, StockRequest
+from stentor.model.trust.access import MEMBER, Membership, SharedFact
 from stentor.protocols.delivery.transport import LetterReceived
 
 FORMER = "former/"  # the key of a repository that left the bundle, and is heard until others have all that it has

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from stentor.machine import Effect, Input
 from stentor.model.control import StreamRanges
 from stentor.model.errors import Refusal
-from stentor.model.span import Span
+from stentor.model.stored.span import Span
 from stentor.wire.block import Block
 
 # ---- what the application says
@@ -26,7 +26,7 @@ class DurabilityAwaited(Input, frozen=True, gc=False, tag="awaited"):
     copies: int = 0
 
 
-class MoreRequested(Input, frozen=True, gc=False, tag="wanted"):
+class EventsRequested(Input, frozen=True, gc=False, tag="wanted"):
     """The application can take more events; one Release follows, now or when there are some."""
 
 

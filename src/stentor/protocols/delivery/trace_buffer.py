@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Sequence
 
 from stentor.machine import SECOND
-from stentor.model.record import StreamId
-from stentor.model.span import Span, Spans
-from stentor.model.trace import Trace, TraceKind, numbers_body
+from stentor.model.reports.trace import Trace, TraceKind, numbers_body
+from stentor.model.stored.record import StreamId
+from stentor.model.stored.span import Span, Spans
 from stentor.protocols.delivery.endpoint_api import ReleasedBatch
 from stentor.protocols.delivery.trace_sum import SUMMED, Key, TraceSum, key_of
 

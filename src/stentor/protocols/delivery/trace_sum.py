@@ -11,8 +11,7 @@ from typing import Final
 import msgspec
 
 from stentor.machine import SECOND
-from stentor.model.span import Span, Spans
-from stentor.model.trace import (
+from stentor.model.reports.trace import (
     Trace,
     TraceKind,
     audience_body,
@@ -22,6 +21,7 @@ from stentor.model.trace import (
     numbers_body,
     numbers_of,
 )
+from stentor.model.stored.span import Span, Spans
 
 _BORN: Final = 10 * SECOND  # windows in which published events count: whoever asks for minutes gets whole sums
 _MOST_PIECES: Final = 1024  # stretches that the body of one row lists
@@ -46,7 +46,11 @@ class TraceSum:
     def __init__(self, row: Trace, offset: int) -> None:
         self._row = row
         self.at = self.until = row.at
-        self.first, self.last, self.end, self.count, self.size = row.first, row.last, row.end, row.count, row.size
+        self.first = row.first
+        self.last = row.last
+        self.end = row.end
+        self.count = row.count
+        self.size = row.size
         self._spans = Spans(_numbers(row)) if row.kind in _LISTED else None
         self._wanted: dict[str, Spans] | None = None
         self._delays: Counter[int] = Counter()
@@ -87,9 +91,16 @@ class TraceSum:
         elif self._wanted is not None:
             body = audience_body({name: self._offsets(spans) for name, spans in self._wanted.items()})
         return msgspec.structs.replace(
-            self._row, first=self.first, last=self.last, count=self.count, end=self.end, size=self.size,
-            until=self.until, delays=delays_text(self._delays), body=body,
-        )  # fmt: skip
+            self._row,
+            first=self.first,
+            last=self.last,
+            count=self.count,
+            end=self.end,
+            size=self.size,
+            until=self.until,
+            delays=delays_text(self._delays),
+            body=body,
+        )
 
     @property
     def _pieces(self) -> int:

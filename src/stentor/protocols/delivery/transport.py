@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 
 from stentor.machine import Effect, Input
-from stentor.model.access import SharedFact, TopicTerms
 from stentor.model.control import ControlEvent
+from stentor.model.trust.access import SharedFact, TopicTerms
 from stentor.wire.block import Block
 
 

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 import msgspec
 
 from stentor.machine import Append, Rewrite, Step
-from stentor.model.access import SharedFact
 from stentor.model.errors import FrameError
+from stentor.model.trust.access import SharedFact
 from stentor.protocols.dissemination.charters import Charters
 
 LOG = "access"

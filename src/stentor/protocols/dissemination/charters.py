@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
-from stentor.model.access import SharedFact
-from stentor.model.charter import Charter, check_facts
 from stentor.model.ids import fingerprint
 from stentor.model.messages import AccessInventory
+from stentor.model.trust.access import SharedFact
+from stentor.model.trust.charter import Charter, check_facts
 
 _MOST_TOMBSTONES = 10_000  # topics that are gone, as all their repositories know
 # … which a repository does not know yet, since it is away. One that never comes back must not fill our memory; one that

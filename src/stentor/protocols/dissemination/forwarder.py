@@ -13,12 +13,12 @@ import numpy as np
 from stentor.machine import Buffer
 from stentor.matching.pairs.pair_index import Events
 from stentor.model.attribute import EMPTY_SCHEMA, Schema, check_schema
-from stentor.model.count import counted
 from stentor.model.errors import FrameError, InvalidInput, Refusal, TopicError
 from stentor.model.ids import NO_SCHEMA, PublisherId, SchemaId, SubscriptionId, TopicId, topic_id
 from stentor.model.limits import Limits
 from stentor.model.messages import SchemaDefinition, Topic
 from stentor.model.topic import check_topic
+from stentor.model.wording.count import counted
 from stentor.policies.scope_policies import ScopePolicies
 from stentor.protocols.dissemination.broker_subscription import BrokerSubscription
 from stentor.protocols.dissemination.filtered_subscriptions import MatchedSubscriptions, Places

@@ -7,9 +7,9 @@ everything without a flood.
 from collections import deque
 from collections.abc import Iterable, Iterator
 
-from stentor.model.access import SharedFact
-from stentor.model.facts import PORTION, rank_of, size_of
 from stentor.model.messages import AccessFacts
+from stentor.model.trust.access import SharedFact
+from stentor.model.trust.facts import PORTION, rank_of, size_of
 from stentor.protocols.dissemination.charters import Charters
 
 _UNDER_WAY = 64  # messages that are not confirmed: a disk writes them as one group

@@ -12,9 +12,9 @@ from collections import Counter, deque
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from stentor.model.access import SharedFact
-from stentor.model.facts import portions
 from stentor.model.messages import AccessFacts, AccessReceipt
+from stentor.model.trust.access import SharedFact
+from stentor.model.trust.facts import portions
 from stentor.protocols.neighbours import MessagePort, Neighbours
 
 # Told with a token and not confirmed, on one link. Who tells more is not held up, nor lied to: that is spread and

@@ -11,9 +11,9 @@ import msgspec
 from stentor.machine import MILLISECOND
 from stentor.model.attribute import Value
 from stentor.model.control import RecoveryResponse, RepositoryAck, SequenceRun, StreamRanges
-from stentor.model.epoch import Epoch
-from stentor.model.record import Kind, RecordHeader, StreamId
-from stentor.model.span import Span, Spans
+from stentor.model.stored.epoch import Epoch
+from stentor.model.stored.record import RecordHeader, RecordKind, StreamId
+from stentor.model.stored.span import Span, Spans
 from stentor.protocols.delivery.repository.registry import top_of
 from stentor.protocols.delivery.repository.registry_records import subscription_values
 from stentor.simulation.checkers.stored_times import Key as Key
@@ -73,24 +73,24 @@ class DiskContents:
 
     def store(self, lines: Iterable[RecordHeader], now: int) -> None:
         for line in lines:
-            if line.kind is Kind.EVENTS:
+            if line.kind is RecordKind.EVENTS:
                 self.durable[line.stream].add(line.first, line.last)
                 self.stored[line.stream].add(line.first, line.last)
                 for offset in range(line.length):
                     self.sequences[*line.stream, line.first + offset] = line.sequence + offset
                 self.doubtful[line.stream].remove(line.first, line.last)
-            elif line.kind is Kind.SKIPPED:
+            elif line.kind is RecordKind.SKIPPED:
                 self.skipped[line.stream].add(line.first, line.last)
-            elif line.kind is Kind.VOID:
+            elif line.kind is RecordKind.VOID:
                 for number in range(line.first, line.last + 1):
                     self.voided.setdefault((*line.stream, number), now)
-            elif line.kind is Kind.RESERVED:
+            elif line.kind is RecordKind.RESERVED:
                 self.durable[line.stream].remove(line.first, line.last)
 
     def open(self, lines: Iterable[RecordHeader], now: int) -> Key | None:
         """What is found on the disk: nothing may be missing, but there may be more than was known to be written."""
         before, self.durable = self.durable, Numbers()
-        self.store((line for line in lines if line.kind is not Kind.RESERVED), now)
+        self.store((line for line in lines if line.kind is not RecordKind.RESERVED), now)
         for stream, spans in before.items():
             for first, last in spans:
                 for gap in self.durable[stream].missing(first, last):
@@ -363,7 +363,7 @@ class DeliveryHistory:
 
     def reveal(self, repository: str, line: RecordHeader, required: int) -> None:
         """Readers may be told of this."""
-        if line.kind is not Kind.EVENTS or self.disks[repository].is_former:
+        if line.kind is not RecordKind.EVENTS or self.disks[repository].is_former:
             return
         disks = self.disks
         if not disks[repository].stored[line.stream].covers(line.first, line.last):

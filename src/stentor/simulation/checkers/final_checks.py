@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 
 from stentor.machine import SECOND
-from stentor.model.epoch import Epoch
-from stentor.model.position import Position
+from stentor.model.stored.epoch import Epoch
+from stentor.model.stored.position import Position
 from stentor.protocols.delivery.repository.registry import PublisherRecord
 from stentor.protocols.delivery.repository.storing.streams import Streams
 from stentor.protocols.delivery.steering import life_of

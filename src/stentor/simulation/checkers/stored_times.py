@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 
 from stentor.machine import Input
 from stentor.model.control import Retransmission
-from stentor.model.record import Record
+from stentor.model.stored.record import Record
 from stentor.protocols.delivery.transport import EventsReceived, LetterReceived
 
 Key = tuple[int, int, int]  # publisher, incarnation, catenation number

@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Iterable
 
 from stentor.machine import Effect
-from stentor.model.record import RecordHeader
-from stentor.model.span import Span, Spans
-from stentor.model.trace import Trace, TraceKind, numbers_of
+from stentor.model.reports.trace import Trace, TraceKind, numbers_of
+from stentor.model.stored.record import RecordHeader
+from stentor.model.stored.span import Span, Spans
 from stentor.protocols.delivery.endpoint_api import Release
 from stentor.protocols.delivery.repository.storing.commit_queue import PROGRESS
 from stentor.protocols.delivery.repository.tracer import KINDS

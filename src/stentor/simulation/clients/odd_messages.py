@@ -10,11 +10,11 @@ from typing import Any, Final, get_args
 import msgspec
 from msgspec import inspect
 
-from stentor.model.access import Grant, Membership, TopicTerms
 from stentor.model.control import AnyControlEvent
 from stentor.model.messages import AnyMessage
 from stentor.model.ranges import BITS, LAST_VERSION
-from stentor.model.reading import AnyReadingEvent
+from stentor.model.stored.reading import AnyReadingEvent
+from stentor.model.trust.access import Grant, Membership, TopicTerms
 from stentor.protocols.delivery.repository.registry import Holding, PublisherRecord, SubscriptionRecord
 from stentor.wire.block import with_checksum
 from stentor.wire.frame import LARGEST_CONTROL

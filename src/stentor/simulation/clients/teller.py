@@ -22,7 +22,6 @@ from stentor.machine import (
     Timer,
     TimerFired,
 )
-from stentor.model.access import SharedFact
 from stentor.model.communication import repository_name
 from stentor.model.errors import FrameError, Refusal
 from stentor.model.ids import Incarnation, LinkId
@@ -37,6 +36,7 @@ from stentor.model.messages import (
     Rejection,
     Welcome,
 )
+from stentor.model.trust.access import SharedFact
 from stentor.protocols.connection.connection import Connection
 from stentor.wire.frame import CONTROL, decode, measure
 

@@ -9,7 +9,7 @@ from random import Random
 from typing import Protocol
 
 from stentor.machine import MILLISECOND, Input
-from stentor.model.charter import Charter
+from stentor.model.trust.charter import Charter
 from stentor.protocols.delivery.transport import AccessShared, ShareAccess, Vouched
 from stentor.simulation.schedule import Schedule
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from stentor.machine import MILLISECOND
 from stentor.model.control import PublisherOrder, RegistrationReceipt, TopicTask
-from stentor.model.span import Span
+from stentor.model.stored.span import Span
 from stentor.protocols.delivery.transport import EventsReceived, LetterReceived
 from stentor.simulation.delivery.participants import Participants
 from stentor.simulation.delivery.plan import draw_unit

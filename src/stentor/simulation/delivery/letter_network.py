@@ -16,7 +16,7 @@ from stentor.machine import MILLISECOND, Input
 from stentor.model.communication import bundle_of, inbox_of, repository_name
 from stentor.model.control import GossipState
 from stentor.model.filter import Filter
-from stentor.model.request_topic import requester_of
+from stentor.model.trust.request_topic import requester_of
 from stentor.protocols.delivery.transport import EventsReceived, LetterReceived, SendLetter
 from stentor.simulation.schedule import Schedule
 from stentor.wire import letter

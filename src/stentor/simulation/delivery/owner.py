@@ -8,7 +8,7 @@ import msgspec
 from stentor.machine import MILLISECOND, Effect, Input
 from stentor.model.control import Registration, RegistrationReceipt, TopicTask
 from stentor.model.errors import Refusal
-from stentor.model.request_topic import request_topic
+from stentor.model.trust.request_topic import request_topic
 from stentor.protocols.delivery.authentication import BundleMembers
 from stentor.protocols.delivery.transport import LetterReceived, LinkDown, LinkUp, SendLetter
 from stentor.simulation.delivery.process import TOPIC, DeliveryWorld, SimProcess

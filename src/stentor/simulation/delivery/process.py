@@ -21,7 +21,7 @@ from stentor.machine import (
 from stentor.model.errors import StentorError
 from stentor.model.filter import Filter
 from stentor.model.ids import Incarnation, publisher_id
-from stentor.model.trace import Trace as Row
+from stentor.model.reports.trace import Trace as Row
 from stentor.protocols.delivery.trace_buffer import TraceBuffer
 from stentor.protocols.delivery.transport import (
     LinkDown,

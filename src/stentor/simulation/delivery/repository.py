@@ -31,8 +31,8 @@ from stentor.model.control import (
     Sync,
     TopicTask,
 )
-from stentor.model.record import Fact, Kind, LedgerContents, Record, RecordHeader
-from stentor.model.trace import Trace, TraceKind
+from stentor.model.reports.trace import Trace, TraceKind
+from stentor.model.stored.record import Fact, LedgerContents, Record, RecordHeader, RecordKind
 from stentor.protocols.delivery.repository.registry import Registry, SubscriptionRecord
 from stentor.protocols.delivery.repository.repository import TopicRepository
 from stentor.protocols.delivery.repository.serving.dissemination_table import SubscriberProgress
@@ -261,7 +261,7 @@ class SimRepository(SimProcess):
 
     def writing(self, commit: Commit) -> None:
         for entry in commit.entries:
-            if isinstance(entry, Record) and entry.line.kind is Kind.EVENTS:
+            if isinstance(entry, Record) and entry.line.kind is RecordKind.EVENTS:
                 if self.repository is not None and self.repository.registry.terms.after:
                     self.world.history.check_topic(self.short, entry.line)
                 self.world.history.stored_times.store(self.short, entry, self._came.get)
@@ -283,7 +283,10 @@ class SimRepository(SimProcess):
         """A storage for a unit keeps no event that nobody there wants."""
         for line, _, audience, *_ in records:
             wanted = [unpack(bits, line.length) for bits in audience.values()]
-            if line.kind is Kind.EVENTS and not np.logical_or.reduce([np.zeros(line.length, np.bool_), *wanted]).all():
+            if (
+                line.kind is RecordKind.EVENTS
+                and not np.logical_or.reduce([np.zeros(line.length, np.bool_), *wanted]).all()
+            ):
                 self.accuse("kept-in-vain", f"{self.short} stores {line}, of which nobody in its unit wants a part")
 
     def _note_progress(self, key: str, value: bytes) -> None:
@@ -304,7 +307,7 @@ class SimRepository(SimProcess):
 
     def read(self, ledger: str, excerpt: Excerpt) -> None:  # noqa: ARG002
         self.world.seen["damaged"] += len(excerpt.damaged)
-        for line in (record.line for record in excerpt.records if record.line.kind is Kind.EVENTS):
+        for line in (record.line for record in excerpt.records if record.line.kind is RecordKind.EVENTS):
             self.shelf.doubtful[line.stream].remove(line.first, line.last)  # it is as it was
 
     def _collect(self, collect: Collect) -> None:

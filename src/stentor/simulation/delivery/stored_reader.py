@@ -5,9 +5,9 @@ that it did not finish again.
 """
 
 from stentor.machine import MILLISECOND, SECOND
-from stentor.model.position import Position
-from stentor.model.reading import StockRequest
-from stentor.model.span import Spans
+from stentor.model.stored.position import Position
+from stentor.model.stored.reading import StockRequest
+from stentor.model.stored.span import Spans
 from stentor.protocols.delivery.stored.read_client import (
     Availability,
     AvailabilityRequested,

@@ -42,8 +42,8 @@ from stentor.model.control import (
 )
 from stentor.model.errors import Refusal
 from stentor.model.ids import CatenationNumber, Incarnation, PublisherId, topic_id
-from stentor.model.reading import Page, PageRequest, ReaderAck, Stock, StockRequest
-from stentor.model.request_topic import request_topic
+from stentor.model.stored.reading import Page, PageRequest, ReaderAck, Stock, StockRequest
+from stentor.model.trust.request_topic import request_topic
 from stentor.protocols.delivery.transport import SendLetter
 from stentor.simulation.delivery.letter_network import Addressee
 from stentor.simulation.delivery.process import TOPIC, DeliveryWorld, SimProcess

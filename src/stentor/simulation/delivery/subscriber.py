@@ -7,13 +7,13 @@ from stentor.model.communication import end_name
 from stentor.model.errors import Refusal
 from stentor.model.filter import Filter
 from stentor.model.ids import Incarnation
-from stentor.model.trace import TraceKind
+from stentor.model.reports.trace import TraceKind
 from stentor.protocols.delivery.endpoint_api import (
     Acknowledged,
     ConfirmDurable,
     DurabilityAwaited,
+    EventsRequested,
     Leaving,
-    MoreRequested,
     Refuse,
     Release,
     ReportLoss,
@@ -138,7 +138,7 @@ class SimSubscriber(SimProcess):
     def _ask(self) -> None:
         if not self.is_leaving:
             self.run.is_over = False
-            self.handle(MoreRequested())
+            self.handle(EventsRequested())
 
     def leave(self) -> None:
         """Its application ends in good order."""

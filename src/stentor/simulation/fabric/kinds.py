@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from stentor.machine import CloseLedger, Collect, Commit, Discard, Effect, Input, Machine, Open, Opened
-from stentor.model.record import LedgerContents
-from stentor.model.trace import Trace
+from stentor.model.reports.trace import Trace
+from stentor.model.stored.record import LedgerContents
 from stentor.nodes.conclusion import Concluded
 from stentor.nodes.reliable_endpoint import LetterEndpoint, StoredReadEndpoint
 from stentor.protocols.delivery.publisher.publisher import ReliablePublisher

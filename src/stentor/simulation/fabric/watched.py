@@ -10,7 +10,7 @@ from typing import Protocol
 from stentor.machine import Effect, Input
 from stentor.model.control import Registration
 from stentor.model.errors import Refused
-from stentor.model.trace import Trace
+from stentor.model.reports.trace import Trace
 from stentor.nodes.client import Settings
 from stentor.nodes.containment import senders_of
 from stentor.nodes.reliable_endpoint import ReliableEndpoint
@@ -149,6 +149,6 @@ class WatchedNode(RepositoryNode):
             self._watcher.manages(machine)
         return machine
 
-    def _reply(self, now: int, event: Registration, refused: Refused | None = None, report: bytes = b"") -> None:
+    def _reply(self, event: Registration, refused: Refused | None = None, report: bytes = b"") -> None:
         self._watcher.replied(event.token)
-        super()._reply(now, event, refused, report)
+        super()._reply(event, refused, report)

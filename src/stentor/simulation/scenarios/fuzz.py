@@ -41,9 +41,9 @@ from stentor.model.control import ControlEvent, GossipState, Recovery, Registrat
 from stentor.model.ids import CatenationNumber, Incarnation, LinkId, SubscriptionId, publisher_id, topic_id
 from stentor.model.limits import Limits
 from stentor.model.messages import MARKS, Hello, SchemaDefinition, Subscription, Topic
-from stentor.model.record import LedgerContents
-from stentor.model.request_topic import request_topic
 from stentor.model.scope import ScopePath
+from stentor.model.stored.record import LedgerContents
+from stentor.model.trust.request_topic import request_topic
 from stentor.nodes.broker.admin import LEFT
 from stentor.nodes.broker.broker import Broker
 from stentor.nodes.client import Client, Settings
@@ -51,7 +51,7 @@ from stentor.nodes.client_api import Deliver, SubscribeRequested, TurnEnded
 from stentor.nodes.network.network import NetworkSettings
 from stentor.nodes.reliable_endpoint import ReliableEndpoint
 from stentor.nodes.repository import RepositoryNode
-from stentor.protocols.delivery.endpoint_api import ConfirmDurable, DurabilityAwaited, MoreRequested, Release
+from stentor.protocols.delivery.endpoint_api import ConfirmDurable, DurabilityAwaited, EventsRequested, Release
 from stentor.protocols.delivery.publisher.publisher import ReliablePublisher
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.protocols.delivery.subscriber.subscriber import ReliableSubscriber
@@ -406,7 +406,7 @@ class _Stage:
             for happened in (offered, TurnEnded()):
                 self._tell("owner", happened, 400 * MILLISECOND + at * 10 * MILLISECOND)
         self._tell("reader", SubscribeRequested(SubscriptionId(1), "news/#", "", eager=True), 300 * MILLISECOND)
-        self._tell("till", MoreRequested(), 650 * MILLISECOND)
+        self._tell("till", EventsRequested(), 650 * MILLISECOND)
 
     def _tell(self, name: str, happened: Input, at: int) -> None:
         self.world.schedule.at(at, lambda: self.world.tell(name, happened))

@@ -4,8 +4,8 @@ from collections.abc import Collection, Sequence
 
 from stentor.admin.survey import Survey, lay_together
 from stentor.model.context import Context
+from stentor.model.reports.view import GatewayView, LinkView, MemberView, NetworkView, ScopeView
 from stentor.model.scope import ScopePath
-from stentor.model.view import GatewayView, LinkView, MemberView, NetworkView, ScopeView
 
 Pair = tuple[str, str]
 _COSTS = (1.0, 2.0, 5.0, 9.0)

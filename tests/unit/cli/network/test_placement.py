@@ -4,8 +4,8 @@ import pytest
 
 from stentor.cli.network.placement import free_number, numbers_for, parted_without
 from stentor.model.errors import InvalidInput
+from stentor.model.reports.view import GatewayView, MemberView, NetworkView, ScopeView
 from stentor.model.scope import ScopePath
-from stentor.model.view import GatewayView, MemberView, NetworkView, ScopeView
 
 
 def member(unit: str, number: int = 0, *, reachable: bool = True, members: int = 1, to: str = "") -> MemberView:

@@ -21,11 +21,11 @@ from stentor.model.filter.syntax import (
     Comparison,
     Exists,
     Expression,
+    InList,
     Like,
     Literal,
     Logic,
     Logical,
-    Membership,
     Negation,
     Not,
     Operator,
@@ -263,7 +263,7 @@ def call(node: Call, event: dict[str, Value]) -> Result:
     return Filter.parse_cesql(f"{node.name}({constants})").evaluate({})
 
 
-def contain(node: Membership, event: dict[str, Value]) -> Result:
+def contain(node: InList, event: dict[str, Value]) -> Result:
     value, error = reference(node.subject, event)
     for element in node.elements:
         if error:
@@ -311,7 +311,7 @@ def reference(node: Expression, event: dict[str, Value]) -> Result:
             return join(node, event)
         case Call():
             return call(node, event)
-        case Membership():
+        case InList():
             return contain(node, event)
         case Comparison() | Arithmetic():
             return combine(node, event)

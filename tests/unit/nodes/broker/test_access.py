@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.nodes.conftest import Peer, Stage
 
-from stentor.model.access import Grant, Membership, SharedFact, TopicTerms
 from stentor.model.errors import Refusal
 from stentor.model.ids import SubscriptionId, topic_id
 from stentor.model.messages import (
@@ -24,9 +23,10 @@ from stentor.model.messages import (
     Topic,
     Welcome,
 )
-from stentor.model.request_topic import request_topic, requests_pattern
+from stentor.model.reports.view import AccessView
 from stentor.model.topic import matches
-from stentor.model.view import AccessView
+from stentor.model.trust.access import Grant, Membership, SharedFact, TopicTerms
+from stentor.model.trust.request_topic import request_topic, requests_pattern
 from stentor.nodes.broker.access.access_control import subject_of
 from stentor.policies.access import AccessRule, AccessSettings
 from stentor.policies.scope_policies import ScopePolicies

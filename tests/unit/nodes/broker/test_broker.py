@@ -46,8 +46,8 @@ from stentor.model.messages import (
     Unsubscription,
     Welcome,
 )
+from stentor.model.reports.status import NodeStatus
 from stentor.model.scope import ScopePath
-from stentor.model.status import NodeStatus
 from stentor.nodes.broker.broker import Broker
 from stentor.nodes.broker.deferred_work import DeferredWorkDue
 from stentor.nodes.broker.heartbeats import BrokerTick

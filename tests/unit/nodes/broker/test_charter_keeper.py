@@ -22,7 +22,6 @@ from stentor.machine import (
     Stop,
     TimerFired,
 )
-from stentor.model.access import Membership, SharedFact, TopicTerms
 from stentor.model.errors import Refusal
 from stentor.model.ids import Incarnation, LinkId
 from stentor.model.limits import Limits
@@ -39,6 +38,7 @@ from stentor.model.messages import (
     Welcome,
 )
 from stentor.model.scope import ScopePath
+from stentor.model.trust.access import Membership, SharedFact, TopicTerms
 from stentor.nodes.broker.access import bundle_watch
 from stentor.nodes.broker.broker import Broker
 from stentor.nodes.broker.heartbeats import BrokerTick

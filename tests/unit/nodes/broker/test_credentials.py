@@ -36,7 +36,7 @@ from stentor.model.messages import (
     Welcome,
 )
 from stentor.model.scope import ScopePath
-from stentor.model.token import FabricToken
+from stentor.model.trust.token import FabricToken
 from stentor.nodes.broker.broker import Broker
 from stentor.nodes.client import Client, Settings
 from stentor.nodes.client_api import Connect, Disconnect, Refuse

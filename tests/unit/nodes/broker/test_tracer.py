@@ -8,7 +8,7 @@ from stentor.machine import SECOND, StopRequested, TimerFired
 from stentor.model.attribute import Value
 from stentor.model.ids import publisher_id, topic_id
 from stentor.model.messages import Topic, Welcome
-from stentor.model.trace import TRACE, signed
+from stentor.model.reports.trace import TRACE, signed
 from stentor.nodes.broker.tracer import _DENSE, HopsDue
 from stentor.wire.head import LAST_FIRST
 

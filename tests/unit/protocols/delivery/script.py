@@ -28,7 +28,7 @@ from stentor.protocols.delivery.endpoint_api import (
     Acknowledged,
     ConfirmDurable,
     DurabilityAwaited,
-    MoreRequested,
+    EventsRequested,
     Refuse,
     Release,
     ReleasedBatch,
@@ -212,7 +212,7 @@ class Stage:
         self._timer = -1
         self.step(Vouched("t", dict.fromkeys(self.repositories, "keeper")))
         self.link()
-        self.step(MoreRequested())
+        self.step(EventsRequested())
 
     # ---- time
 
@@ -250,7 +250,7 @@ class Stage:
             for portion in effect.portions:
                 self._take(portion)
             if self.greedy:
-                self.at(self.now, lambda: self.step(MoreRequested()))
+                self.at(self.now, lambda: self.step(EventsRequested()))
         elif isinstance(effect, ConfirmDurable):
             assert effect.code is None
             self.assured.append(effect.token)

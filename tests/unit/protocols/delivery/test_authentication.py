@@ -6,7 +6,6 @@ from tests.paper.bundle import KEEPER, TOPIC, PaperBundle
 from tests.unit.protocols.delivery.script import frame
 
 from stentor.machine import Effect
-from stentor.model.access import MEMBER, Membership, SharedFact
 from stentor.model.communication import bundle_of, repository_name
 from stentor.model.control import (
     GossipAck,
@@ -23,14 +22,15 @@ from stentor.model.control import (
     StreamRanges,
 )
 from stentor.model.ids import Incarnation, publisher_id
-from stentor.model.position import Position
-from stentor.model.reading import Page, PageRequest, Stock, StockRequest
-from stentor.model.span import Spans
+from stentor.model.stored.position import Position
+from stentor.model.stored.reading import Page, PageRequest, Stock, StockRequest
+from stentor.model.stored.span import Spans
+from stentor.model.trust.access import MEMBER, Membership, SharedFact
 from stentor.protocols.delivery.authentication import FORMER, BundleMembers, introduced, is_repository
 from stentor.protocols.delivery.endpoint_api import (
     ConfirmDurable,
     DurabilityAwaited,
-    MoreRequested,
+    EventsRequested,
     Release,
     ReportSteering,
     TurnEnded,
@@ -114,7 +114,7 @@ def test_a_subscriber_is_not_handed_what_a_stranger_forged(sender: int, name: st
     subscriber = ReliableSubscriber("t", "billing", Incarnation(3))
     subscriber.step(0, MEMBERS)
     subscriber.step(0, LinkUp("alice"))
-    subscriber.step(0, MoreRequested())
+    subscriber.step(0, EventsRequested())
     assert released(subscriber, sender, name) == []
     assert released(subscriber, R, "r") == [b"9.1.1"]
 

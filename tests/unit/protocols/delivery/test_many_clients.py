@@ -4,7 +4,7 @@ import msgspec
 from tests.paper.bundle import PaperBundle
 
 from stentor.model.control import FactsRequest, GossipFacts, RegistrationReceipt, TopicTask
-from stentor.model.report import TopicReport
+from stentor.model.reports.report import TopicReport
 
 
 def grant(bundle: PaperBundle, *names: str, to: str = "r1") -> None:

@@ -9,9 +9,15 @@ from stentor.machine import MILLISECOND, SECOND
 from stentor.protocols.delivery.settings import SubscriberSettings
 
 SMALL = SubscriberSettings(
-    buffer=1500, batch=600, chain=20, asked_events=7, ack_events=5, longest_pause=SECOND, longest_quiet=5 * SECOND,
+    buffer=1500,
+    batch=600,
+    chain=20,
+    asked_events=7,
+    ack_events=5,
+    longest_pause=SECOND,
+    longest_quiet=5 * SECOND,
     quiet=2 * SECOND,
-)  # fmt: skip
+)
 
 
 def play(stage: Stage, random: Random, acts: int) -> None:

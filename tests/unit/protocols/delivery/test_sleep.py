@@ -6,7 +6,7 @@ from tests.unit.protocols.delivery.repository.storing.test_life_closing import l
 
 from stentor.machine import Opened, StartTimer, StopTimer
 from stentor.model.control import TopicTask
-from stentor.nodes.sleeping_topics import SleepingTopics
+from stentor.nodes.topics.sleeping_topics import SleepingTopics
 from stentor.protocols.delivery.repository.repository import TopicRepository, TopicTick
 from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.protocols.delivery.transport import LinkUp, Vouched

@@ -2,7 +2,7 @@
 
 from tests.unit.protocols.delivery.script import frame, some
 
-from stentor.model.trace import Trace, TraceKind, numbers_of
+from stentor.model.reports.trace import Trace, TraceKind, numbers_of
 from stentor.protocols.delivery import trace_buffer as trails
 from stentor.protocols.delivery.endpoint_api import ReleasedBatch
 from stentor.protocols.delivery.trace_buffer import TraceBuffer

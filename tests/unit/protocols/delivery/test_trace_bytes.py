@@ -7,7 +7,7 @@ import pytest
 from stentor.machine import SECOND
 from stentor.model.attribute import EMPTY_SCHEMA
 from stentor.model.ids import CatenationNumber, Incarnation, PublisherId, topic_id
-from stentor.model.trace import SCHEMA, Trace, TraceKind, audience_body, to_columns
+from stentor.model.reports.trace import SCHEMA, Trace, TraceKind, audience_body, to_columns
 from stentor.protocols.delivery.endpoint_api import ReleasedBatch
 from stentor.protocols.delivery.trace_buffer import TraceBuffer
 from stentor.wire.block import Block, Origin, encode
@@ -27,10 +27,22 @@ def blocks(batch: int) -> Iterator[tuple[int, Block]]:
 def stored(now: int, block: Block) -> Iterator[Trace]:
     first, last = int(block.catenation), int(block.last())
     yield Trace(
-        kind=TraceKind.STORED, at=now, about="t", source="shop", source_id=7, life=1, first=first, last=last,
-        count=block.count, keeper="r1", start=first, end=last, size=len(block.frame), born=block.time,
+        kind=TraceKind.STORED,
+        at=now,
+        about="t",
+        source="shop",
+        source_id=7,
+        life=1,
+        first=first,
+        last=last,
+        count=block.count,
+        keeper="r1",
+        start=first,
+        end=last,
+        size=len(block.frame),
+        born=block.time,
         body=audience_body({"billing": []}),
-    )  # fmt: skip
+    )
     yield Trace(kind=TraceKind.STABLE, at=now, about="t", keeper="r1", start=first, end=last, count=block.count)
 
 

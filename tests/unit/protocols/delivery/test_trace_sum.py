@@ -6,27 +6,49 @@ from random import Random
 import pytest
 
 from stentor.machine import MILLISECOND, SECOND
-from stentor.model.span import Spans
-from stentor.model.trace import Trace, TraceKind, audience_body, audience_of, numbers_body, numbers_of
+from stentor.model.reports.trace import Trace, TraceKind, audience_body, audience_of, numbers_body, numbers_of
+from stentor.model.stored.span import Spans
 from stentor.protocols.delivery.trace_buffer import TraceBuffer
 from stentor.protocols.delivery.trace_sum import delay_of
 
 
 def stored(first: int, last: int, start: int = 0, at: int = 0, life: int = 1, **wanted: list[tuple[int, int]]) -> Trace:
     return Trace(
-        kind=TraceKind.STORED, at=at, about="t", source_id=7, life=life, first=first, last=last, count=last - first + 1,
-        keeper="r1", start=start or first, end=(start or first) + last - first, size=100, born=1,
+        kind=TraceKind.STORED,
+        at=at,
+        about="t",
+        source_id=7,
+        life=life,
+        first=first,
+        last=last,
+        count=last - first + 1,
+        keeper="r1",
+        start=start or first,
+        end=(start or first) + last - first,
+        size=100,
+        born=1,
         body=audience_body(wanted),
-    )  # fmt: skip
+    )
 
 
 def released(*spans: tuple[int, int], at: int = 0, keeper: str = "r1") -> Trace:
     first, last = spans[0][0], spans[-1][1]
     return Trace(
-        kind=TraceKind.RELEASED, at=at, about="t", source_id=7, life=1, first=first, last=last, keeper=keeper,
-        count=sum(high - low + 1 for low, high in spans), start=first, end=last, subscriber="s", size=100,
+        kind=TraceKind.RELEASED,
+        at=at,
+        about="t",
+        source_id=7,
+        life=1,
+        first=first,
+        last=last,
+        keeper=keeper,
+        count=sum(high - low + 1 for low, high in spans),
+        start=first,
+        end=last,
+        subscriber="s",
+        size=100,
         body=numbers_body(first, spans),
-    )  # fmt: skip
+    )
 
 
 def told(rows: list[Trace]) -> Counter[tuple[str, int, int, str]]:

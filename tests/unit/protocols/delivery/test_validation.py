@@ -5,14 +5,14 @@ from collections.abc import Callable
 import pytest
 from tests.paper.bundle import PaperBundle
 
-from stentor.model.record import Kind, RecordHeader
-from stentor.model.span import Spans
+from stentor.model.stored.record import RecordHeader, RecordKind
+from stentor.model.stored.span import Spans
 from stentor.protocols.delivery.replication.bundle import PeerRepository, PeerState
 from stentor.protocols.delivery.repository.repository import TopicRepository
 from stentor.protocols.delivery.repository.serving.subscriber_cursor import SubscriberCursor
 from stentor.protocols.delivery.repository.storing.publisher_stream import PublisherStream
 
-LINE = RecordHeader(90, 1, 1, 1, 1, Kind.EVENTS)
+LINE = RecordHeader(90, 1, 1, 1, 1, RecordKind.EVENTS)
 STRANGE = (1, 1)
 
 

@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
-from stentor.model.access import Grant, Membership, SharedFact, TopicTerms
 from stentor.model.errors import FrameError
+from stentor.model.trust.access import Grant, Membership, SharedFact, TopicTerms
 from stentor.protocols.dissemination import charters as module
 from stentor.protocols.dissemination.charters import Charters
 

@@ -12,10 +12,11 @@ from stentor.matching.topic_tree import is_wild
 from stentor.model.communication import within_of
 from stentor.model.errors import FrameError, TopicError
 from stentor.model.filter import Filter
-from stentor.model.ids import TopicId
+from stentor.model.ids import TopicId, topic_id
 from stentor.model.messages import AccessReport, AccessRequest, FlowRefusal
+from stentor.model.reports.trace import TRACE
+from stentor.model.reports.view import AccessView, Verdict
 from stentor.model.topic import check_pattern
-from stentor.model.view import AccessView, Verdict
 from stentor.nodes.broker.link_session import LinkSession, LinkState
 from stentor.nodes.broker.link_sessions import LinkSessions
 from stentor.policies.access import AccessPolicy, AccessSettings, Charter, Denied
@@ -119,6 +120,8 @@ class AccessControl:
             session.flows.denied -= self._numbers
             subject = subject_of(session)
             is_end = any(topic in self.changed for topic in subject.topics_of_end())
+            if is_end:
+                session.flows.denied.discard(topic_id(TRACE))  # ends of topics that there are tell traces
             if is_end and (denied := self.policy.deny_name(subject)) is not None:
                 self._sessions.refuse(session, denied.code, denied.reason)
             elif is_end or by_name or subject.principal in self._others:

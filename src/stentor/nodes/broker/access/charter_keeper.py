@@ -1,11 +1,11 @@
 """What a broker does with access facts for its clients: who may tell them, and who is told what becomes of them."""
 
 from stentor.machine import Step
-from stentor.model.access import AWAITED, TOPIC
-from stentor.model.charter import check_facts, named_member
 from stentor.model.communication import repository_name
 from stentor.model.errors import FrameError, Refusal
 from stentor.model.messages import AccessFacts, BundleReport, BundleRequest
+from stentor.model.trust.access import AWAITED, TOPIC
+from stentor.model.trust.charter import check_facts, named_member
 from stentor.nodes.broker.access.bundle_watch import BundleWatch
 from stentor.nodes.broker.link_session import LinkSession
 from stentor.protocols.dissemination.spread import AccessSpread

@@ -7,7 +7,7 @@ all of them: whoever can read the token runs the fabric.
 from stentor.machine import LinkOpened
 from stentor.model.errors import FrameError, Refusal
 from stentor.model.messages import Challenge, Hello
-from stentor.model.place import (
+from stentor.model.trust.place import (
     EVERYWHERE,
     REPOSITORY_NAME,
     described,
@@ -17,7 +17,7 @@ from stentor.model.place import (
     may_operate,
     may_store,
 )
-from stentor.model.token import is_same
+from stentor.model.trust.token import is_same
 
 _HINT = "give it with --token FILE, STENTOR_TOKEN or [fabric] token"
 

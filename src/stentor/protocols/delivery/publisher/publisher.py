@@ -24,7 +24,7 @@ from stentor.model.control import (
 )
 from stentor.model.errors import Refusal
 from stentor.model.ids import CatenationNumber, Incarnation, PublisherId, publisher_id, topic_id
-from stentor.model.span import Span
+from stentor.model.stored.span import Span
 from stentor.model.topic import check_topic
 from stentor.protocols.delivery.besteffort.publish_queue import PublishQueue
 from stentor.protocols.delivery.endpoint_api import (

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from stentor.model.span import Span, Spans
+from stentor.model.stored.span import Span, Spans
 from stentor.protocols.delivery.ordered_queue import OrderedQueue
 from stentor.wire.block import Block
 

@@ -5,8 +5,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping
 
 from stentor.model.control import GossipAck, GossipState, SequenceRun, StreamRanges
-from stentor.model.record import Kind, RecordHeader, Row, StreamId
-from stentor.model.span import Span, Spans
+from stentor.model.stored.record import RecordHeader, RecordKind, Row, StreamId
+from stentor.model.stored.span import Span, Spans
 from stentor.protocols.delivery.repository.storing.publisher_stream import PublisherStream
 from stentor.protocols.delivery.repository.storing.streams import Streams
 
@@ -88,14 +88,14 @@ class PeerRepository:
         self.answered = -(1 << 62)  # when it was last told all that we have
         self.number = 0  # of the last state that we heard of it; it counts those that it tells to the bundle
         self.told = False  # it has told us all that it has, and we have heard all that it told since then
-        self.whole = 0  # … when it last did
+        self.whole = 0  # when it last told us all that it has
         self.facts = 0  # the digest of its registry
         self.facts_asked = 0, 0  # our digest and its own, when it was last asked what it has registered
         self.passed = 0  # the last of its numbers under which it passed on something to us
         self.asked = 0  # when it was asked for events; 0 if nothing is under way
-        self.wanted: dict[StreamId, Spans] = {}  # … and for which
+        self.wanted: dict[StreamId, Spans] = {}  # the events that it was last asked for
         self.cares: dict[str, dict[StreamId, int]] = {}  # up to where it has all that a subscriber has not got
-        # its part of the repository table, in the order of its own sequence numbers
+        # Its part of the repository table, in the order of its own sequence numbers.
         self.lines: list[RecordHeader] = []
         self._sequences: list[int] = []  # Invariant: those of `lines`
         self.oldest = 0  # From this sequence number on `lines` lack nothing that we heard and that is not forgotten.
@@ -120,7 +120,7 @@ class PeerRepository:
         return self.state is PeerState.DEPARTED
 
     def hear(self, now: int, patience: int) -> None:
-        """It speaks."""
+        """Note that it speaks."""
         if now - self.heard > patience or not self.heard:
             self.since = now
         self.heard = now
@@ -143,7 +143,7 @@ class PeerRepository:
         return True
 
     def enter(self, line: RecordHeader) -> bool:
-        """A row of the repository table; False if it is known."""
+        """Enter a row of the repository table; return False if it is known."""
         at = len(self._sequences)
         if at and self._sequences[-1] >= line.sequence:
             at = bisect_left(self._sequences, line.sequence)
@@ -165,7 +165,7 @@ class PeerRepository:
             self._crowded_at = max(2 * len(self.lines), _FEW_ROWS)
 
     def translate(self, first: int, last: int) -> Iterable[tuple[StreamId, int, int]]:
-        """What its sequence numbers stand for: streams, first and last catenation numbers."""
+        """Return what its sequence numbers stand for: streams, first and last catenation numbers."""
         at = max(bisect_right(self._sequences, first) - 1, 0)
         for line in self.lines[at : bisect_right(self._sequences, last)]:
             start, end = max(first, line.sequence), min(last, line.end)
@@ -174,7 +174,9 @@ class PeerRepository:
 
 
 class Bundle:
-    """All of them but ourselves. Who is departed cares for nobody; `validate` asserts that."""
+    """All members but ourselves, and those that departed and may be needed. Who is departed cares for nobody;
+    `validate` asserts that.
+    """
 
     def __init__(self, own: str, unit: str = "") -> None:
         self._own, self._unit = own, unit
@@ -187,7 +189,7 @@ class Bundle:
             peer.validate()
 
     def admit(self, units: Mapping[str, str]) -> list[str]:
-        """These are the members now, and the units that they serve; returns who is none any more."""
+        """Take these as the members, with the units that they serve; return who is none any more."""
         others = {name: unit for name, unit in units.items() if name != self._own}
         gone = [name for name, peer in self.peers.items() if name not in others and not peer.is_departed]
         for name in gone:
@@ -207,7 +209,7 @@ class Bundle:
                 peer.enter(row.line)
 
     def dismiss(self, name: str) -> PeerRepository:
-        """It is heard until others have all that it has, and counts for nothing."""
+        """Count on a repository no longer; it is heard until others have all that it has."""
         peer = self.peers.setdefault(name, PeerRepository(name))
         peer.change(PeerChange.REMOVED)
         peer.told = False  # what it has is told anew, if it still speaks
@@ -220,23 +222,23 @@ class Bundle:
 
     @property
     def same_unit_peers(self) -> list[str]:
-        """Those that serve the same unit: copies are counted among these."""
+        """The members that serve the same unit: copies are counted among these."""
         return [peer.name for peer in self.peers.values() if peer.unit == self._unit and not peer.is_departed]
 
     def living(self, now: int, patience: int) -> list[PeerRepository]:
-        """Those heard lately; one that leaves does not count."""
+        """Return those heard lately; one that leaves does not count."""
         since = now - patience
         return [peer for peer in self.peers.values() if peer.heard > since and not peer.is_leaving]
 
     def take_rows(self, peer: PeerRepository, gossip: GossipAck, streams: Streams) -> list[Row]:
-        """What another one has stored, as new rows of the repository table; lives that are over need none."""
+        """Return what another one has stored, as new rows of the repository table; lives that are over need none."""
         lines = (line_of(run, digest) for run, digest in zip(gossip.stretches, gossip.digests, strict=True))
         rows = [Row(peer.name, line) for line in lines if not streams.is_over(line.stream) and peer.enter(line)]
         peer.tidy(streams)
         return rows
 
     def take_state(self, peer: PeerRepository, state: GossipState, streams: Mapping[StreamId, PublisherStream]) -> None:
-        """What another one has: this is all of it, for each stream that it names."""
+        """Note what another one has: the state tells all of it, for each stream that it names."""
         peer.change(PeerChange.SAID_LEAVING if state.leaving else PeerChange.SAID_STAYING)
         peer.is_ready = state.ready
         peer.facts, peer.unit = state.facts, state.unit
@@ -271,8 +273,8 @@ class Bundle:
     def wants(
         self, peer: PeerRepository, streams: Iterable[PublisherStream], settled: int, most: int, since: int
     ) -> tuple[StreamRanges, ...]:
-        """What to ask another one for, so many events at most: what it has and we do not, but for what may be on its
-        way, or was asked of somebody else since then.
+        """Return what to ask another one for, so many events at most: what it has and we do not, but for what may be on
+        its way, or was asked of somebody else since then.
         """
         wanted: dict[StreamId, list[Span]] = {}
         for stream in streams:
@@ -294,4 +296,4 @@ class Bundle:
 
 
 def line_of(run: SequenceRun, digest: int) -> RecordHeader:
-    return RecordHeader(run.sequence, run.count, run.publisher, run.incarnation, run.first, Kind.EVENTS, digest)
+    return RecordHeader(run.sequence, run.count, run.publisher, run.incarnation, run.first, RecordKind.EVENTS, digest)

@@ -27,8 +27,8 @@ from stentor.model.control import (
     Retransmission,
     StreamRanges,
 )
-from stentor.model.record import Fact, Kind, RecordHeader
-from stentor.model.span import Spans
+from stentor.model.stored.record import Fact, RecordHeader, RecordKind
+from stentor.model.stored.span import Spans
 from stentor.protocols.delivery.authentication import introduced
 from stentor.protocols.delivery.replication.bundle import PeerChange, PeerRepository
 from stentor.protocols.delivery.replication.membership import MembershipView
@@ -159,7 +159,7 @@ class Gossip:
         if lines and self.bundle.peers:
             runs = tuple(run_of(line) for line in lines)
             digests = tuple(line.digest for line in lines)
-            skipped = tuple((line.sequence, line.end) for line in lines if line.kind is Kind.SKIPPED)
+            skipped = tuple((line.sequence, line.end) for line in lines if line.kind is RecordKind.SKIPPED)
             self._state.say(GossipAck(self._topic, self._settings.name, runs, digests, skipped))
 
     def lost(self, stream: PublisherStream) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from stentor.model.record import Fact
+from stentor.model.stored.record import Fact
 from stentor.protocols.delivery.replication.bundle import PeerRepository
 from stentor.protocols.delivery.repository.deferred import CountOn
 from stentor.protocols.delivery.repository.storing.commit_queue import CommitQueue

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from stentor.machine import Scanned
 from stentor.model.communication import inbox_of, repository_name
 from stentor.model.control import GossipAck, GossipRequest, GossipVoid, Retransmission, StreamRanges
-from stentor.model.record import Kind, Record
-from stentor.model.span import Spans
+from stentor.model.stored.record import Record, RecordKind
+from stentor.model.stored.span import Spans
 from stentor.protocols.delivery.repository.ledger_reads import AnswerPeer
 from stentor.protocols.delivery.repository.serving.dissemination_table import run_of
 from stentor.protocols.delivery.repository.serving.subscriber_feeds import LETTER
@@ -65,7 +65,7 @@ class RepairResponder:
         letters: list[list[Record]] = []
         room = 0
         for record in records:
-            if record.line.kind is Kind.EVENTS:
+            if record.line.kind is RecordKind.EVENTS:
                 if room < len(record.frame):  # a letter is never cut: its times belong to its frames
                     letters.append([])
                     room = LETTER

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from stentor.machine import MILLISECOND
 from stentor.model.control import GossipSync, HandedOut, Recovery
-from stentor.model.record import StreamId
-from stentor.model.span import Spans
+from stentor.model.stored.record import StreamId
+from stentor.model.stored.span import Spans
 from stentor.protocols.delivery.replication.bundle import PeerRepository
 from stentor.protocols.delivery.replication.membership import MembershipView
 from stentor.protocols.delivery.repository.serving.steering_answers import SteeringAnswers

@@ -10,9 +10,9 @@ from collections.abc import Iterable
 import msgspec
 
 from stentor.machine import SECOND
-from stentor.model.access import SharedFact
 from stentor.model.control import RegistrationReceipt
-from stentor.model.facts import portions
+from stentor.model.trust.access import SharedFact
+from stentor.model.trust.facts import portions
 from stentor.protocols.delivery.repository.topic_state import TopicState
 from stentor.protocols.delivery.transport import ShareAccess
 

@@ -7,10 +7,10 @@ repositories, too, before the client is told so.
 import msgspec
 
 from stentor.machine import Effect
-from stentor.model.access import SharedFact
 from stentor.model.control import Recovery, RegistrationReceipt
-from stentor.model.position import Position
-from stentor.model.reading import StockRequest
+from stentor.model.stored.position import Position
+from stentor.model.stored.reading import StockRequest
+from stentor.model.trust.access import SharedFact
 from stentor.protocols.delivery.repository.serving.steered_publisher import SteeredPublisher
 from stentor.protocols.delivery.repository.serving.subscriber_cursor import SubscriberCursor
 

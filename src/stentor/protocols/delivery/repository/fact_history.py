@@ -2,8 +2,8 @@
 knows.
 """
 
-from stentor.model.access import SharedFact
-from stentor.model.facts import Facts, Stamped
+from stentor.model.trust.access import SharedFact
+from stentor.model.trust.facts import Facts, Stamped
 
 _MOST = 1024  # changes: who has missed more compares everything, which then costs no more than telling them
 

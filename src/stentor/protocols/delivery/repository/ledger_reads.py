@@ -6,10 +6,10 @@ import msgspec
 
 from stentor.machine import Recall, Scan, Step
 from stentor.model.control import Recovery
-from stentor.model.position import Position
-from stentor.model.reading import PageRequest, StockRequest
-from stentor.model.record import StreamId
-from stentor.model.span import Spans
+from stentor.model.stored.position import Position
+from stentor.model.stored.reading import PageRequest, StockRequest
+from stentor.model.stored.record import StreamId
+from stentor.model.stored.span import Spans
 from stentor.protocols.delivery.repository.serving.subscriber_cursor import SubscriberCursor
 from stentor.wire.block import Block
 
@@ -70,7 +70,7 @@ class NewSubscriber(msgspec.Struct, frozen=True):
     where: str
 
 
-class StartSearch(msgspec.Struct, frozen=True):
+class StartSearch(msgspec.Struct, frozen=True, kw_only=True):
     """A search for what lies before a place: the first number of each stream that is found from there on."""
 
     then: NewSubscriber | StockRequest

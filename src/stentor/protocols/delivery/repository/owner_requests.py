@@ -7,12 +7,12 @@ from typing import Any
 
 import msgspec
 
-from stentor.model.access import ANONYMOUS, TopicTerms
 from stentor.model.communication import inbox_of
 from stentor.model.control import ControlEvent, Migrate, Registration, RegistrationReceipt, TopicTask
 from stentor.model.errors import Refusal, Refused
 from stentor.model.mail import KEPT_FOR
-from stentor.model.place import UNPROVED, is_operator_name
+from stentor.model.trust.access import ANONYMOUS, TopicTerms
+from stentor.model.trust.place import UNPROVED, is_operator_name
 from stentor.protocols.delivery.replication.gossip import Gossip
 from stentor.protocols.delivery.repository.deferred import AnswerOwner
 from stentor.protocols.delivery.repository.serving.name_holders import NameHolders

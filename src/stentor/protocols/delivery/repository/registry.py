@@ -8,16 +8,16 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from stentor.model.access import ACCESS, AWAITED, GRANT, MEMBER, TOPIC, Grant, Membership, SharedFact, TopicTerms
 from stentor.model.communication import Role
 from stentor.model.control import Recovery
 from stentor.model.errors import FilterError, Refusal, Refused
-from stentor.model.facts import Stamped
 from stentor.model.filter import Filter
 from stentor.model.ids import publisher_id
 from stentor.model.mail import mail_filter
-from stentor.model.record import Fact, StreamId
-from stentor.model.trace import TRACE
+from stentor.model.reports.trace import TRACE
+from stentor.model.stored.record import Fact, StreamId
+from stentor.model.trust.access import ACCESS, AWAITED, GRANT, MEMBER, TOPIC, Grant, Membership, SharedFact, TopicTerms
+from stentor.model.trust.facts import Stamped
 from stentor.protocols.delivery.authentication import FORMER, BundleMembers
 from stentor.protocols.delivery.repository.fact_history import RecentFacts
 from stentor.protocols.delivery.repository.registry_news import RegistryNews

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from stentor.model.access import ACCESS, TOPIC
+from stentor.model.trust.access import ACCESS, TOPIC
 
 
 class RegistryNews:

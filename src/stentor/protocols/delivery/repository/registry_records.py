@@ -6,7 +6,6 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from stentor.model.access import Membership
 from stentor.model.errors import InvalidInput
 from stentor.model.filter import Filter
 from stentor.model.ranges import (
@@ -20,7 +19,8 @@ from stentor.model.ranges import (
     StreamNumbers,
     check_client_name,
 )
-from stentor.model.stream_ranges import StreamsHeld
+from stentor.model.stored.stream_ranges import StreamsHeld
+from stentor.model.trust.access import Membership
 
 Frontier = StreamNumbers  # the last number of each stream before something begins
 _MOST_CHANGES = 8  # of a filter that are remembered

@@ -27,7 +27,7 @@ from stentor.model.communication import repository_name
 from stentor.model.control import ControlEvent, PublisherOrder, Retransmission
 from stentor.model.ids import publisher_id
 from stentor.model.mail import mail_filter
-from stentor.model.status import TopicHealth
+from stentor.model.reports.status import TopicHealth
 from stentor.protocols.delivery.authentication import is_forged
 from stentor.protocols.delivery.repository.deferred import TellAccess, TellRegistrations
 from stentor.protocols.delivery.repository.ledger_reads import LoadTail
@@ -326,10 +326,11 @@ class TopicRepository(TopicParts):
         self.egress.obey()
         self.closing.obey()
         names = sorted(self.registry.news.take_subscribers(self.registry.subscriptions))
-        self.holders.obey()  # before anybody is sent elsewhere: who is fenced has nowhere to go
+        lives = self.holders.obey()  # before anybody is sent elsewhere: who is fenced has nowhere to go
         self.subscriptions.remove_former(names)
         self.holders.dismiss_unauthorised(names)
         self.subscriptions.apply(names)
+        self.subscriptions.note_without_right((*names, *lives))
         self.state.register(self.lives.apply())
         self.log.introduce(self.lives.may_store)
         for name in self.gossip.admit():

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from stentor.machine import SECOND
-from stentor.model.status import TopicHealth
+from stentor.model.reports.status import TopicHealth
 from stentor.protocols.delivery.replication.bundle import PeerRepository
 from stentor.protocols.delivery.repository.serving.dissemination_table import SubscriberProgress
 from stentor.protocols.delivery.repository.serving.name_holders import NameHolders

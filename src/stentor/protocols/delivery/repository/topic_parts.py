@@ -5,8 +5,8 @@ waited for a commit, a scan or other repositories is handed to the part that it 
 from typing import assert_never
 
 from stentor.machine import Effect, Recalled, Scanned
-from stentor.model.position import Position
-from stentor.model.reading import StockRequest
+from stentor.model.stored.position import Position
+from stentor.model.stored.reading import StockRequest
 from stentor.protocols.delivery.replication.gossip import Gossip
 from stentor.protocols.delivery.replication.membership import MembershipView
 from stentor.protocols.delivery.replication.own_membership import OwnMembership

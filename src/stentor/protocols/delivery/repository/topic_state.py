@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from stentor.machine import Step
 from stentor.model.communication import bundle_of, inbox_of, repository_name
 from stentor.model.control import ControlEvent, GossipFacts
-from stentor.model.record import Fact
+from stentor.model.stored.record import Fact
 from stentor.protocols.delivery.replication.bundle import Bundle, PeerRepository
 from stentor.protocols.delivery.repository.ledger_reads import LedgerReads
 from stentor.protocols.delivery.repository.registry import Registry

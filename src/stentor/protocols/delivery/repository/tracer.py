@@ -7,9 +7,9 @@ import numpy as np
 
 from stentor.machine import MILLISECOND, SECOND
 from stentor.model.control import StreamRanges
-from stentor.model.record import Entry, Kind, Record, StreamId
-from stentor.model.span import Span, Spans
-from stentor.model.trace import LEDGER, Intent, Trace, TraceKind, audience_body, intent_body, numbers_body
+from stentor.model.reports.trace import LEDGER, Intent, Trace, TraceKind, audience_body, intent_body, numbers_body
+from stentor.model.stored.record import Entry, Record, RecordKind, StreamId
+from stentor.model.stored.span import Span, Spans
 from stentor.protocols.delivery.repository.registry import Frontier
 from stentor.protocols.delivery.repository.topic_state import TopicState
 from stentor.protocols.delivery.trace_buffer import TraceBuffer
@@ -18,7 +18,7 @@ _AGAIN = 3600 * SECOND  # after which subscriptions are told again: traces are n
 _PROGRESS_PAUSE = SECOND  # between rows about the same subscriber: one for each acknowledgement would cost too much
 _PROGRESS_COST = MILLISECOND  # of that pause for each row: many subscribers of many publishers are told less often
 _NO_LIMIT: Final = 1 << 62
-KINDS = {Kind.EVENTS: TraceKind.STORED, Kind.VOID: TraceKind.VOIDED, Kind.SKIPPED: TraceKind.SKIPPED}
+KINDS = {RecordKind.EVENTS: TraceKind.STORED, RecordKind.VOID: TraceKind.VOIDED, RecordKind.SKIPPED: TraceKind.SKIPPED}
 
 
 class RepositoryTracer:

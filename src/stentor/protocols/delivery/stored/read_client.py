@@ -11,11 +11,11 @@ import msgspec
 
 from stentor.machine import MILLISECOND, SECOND, Effect, Input, StartTimer, Step, Timer, TimerFired
 from stentor.model.control import ControlEvent
-from stentor.model.count import counted
 from stentor.model.errors import Refusal
-from stentor.model.position import Position
-from stentor.model.reading import Page, PageRequest, ReaderAck, Stock, StockRequest
-from stentor.model.request_topic import request_topic
+from stentor.model.stored.position import Position
+from stentor.model.stored.reading import Page, PageRequest, ReaderAck, Stock, StockRequest
+from stentor.model.trust.request_topic import request_topic
+from stentor.model.wording.count import counted
 from stentor.protocols.delivery.authentication import BundleMembers
 from stentor.protocols.delivery.retry_timer import NEVER
 from stentor.protocols.delivery.transport import LetterReceived, LinkDown, LinkUp, SendLetter, Vouched

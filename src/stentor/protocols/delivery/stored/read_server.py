@@ -17,10 +17,10 @@ from stentor.model.communication import inbox_of
 from stentor.model.control import ControlEvent
 from stentor.model.errors import FilterError, Refusal, Refused
 from stentor.model.filter import Filter
-from stentor.model.position import Position
-from stentor.model.reading import Page, PageRequest, ReaderAck, Stock, StockRequest
-from stentor.model.record import Kind, Record, StreamId
-from stentor.model.span import Span, Spans
+from stentor.model.stored.position import Position
+from stentor.model.stored.reading import Page, PageRequest, ReaderAck, Stock, StockRequest
+from stentor.model.stored.record import Record, RecordKind, StreamId
+from stentor.model.stored.span import Span, Spans
 from stentor.protocols.delivery.replication.membership import MembershipView
 from stentor.protocols.delivery.repository.deferred import AnswerStockRequest
 from stentor.protocols.delivery.repository.ledger_reads import FillPage
@@ -265,7 +265,7 @@ class StoredReadServer:
         for record in scanned.records:
             line, stream = record.line, record.line.stream
             parts = wanted.streams.get(stream, nothing).within(line.first, line.last)
-            if parts and line.kind is not Kind.RESERVED:  # one that is damaged is fetched from another repository
+            if parts and line.kind is not RecordKind.RESERVED:  # one that is damaged is fetched from another repository
                 covered[stream] += parts
                 block = self._pick(record, parts, where)
                 if block is not None:
@@ -275,7 +275,7 @@ class StoredReadServer:
     def _pick(self, record: Record, parts: list[Span], where: Filter | None) -> Block | None:
         """The events of a record that are wanted."""
         line = record.line
-        if line.kind is not Kind.EVENTS:
+        if line.kind is not RecordKind.EVENTS:
             return None
         block = self._log.block(record)
         if where is None and parts == [(line.first, line.last)]:

@@ -1,7 +1,7 @@
 """When a subscriber says what its application has acknowledged, and says it again until that is synced."""
 
 from stentor.machine import Step
-from stentor.model.span import Span
+from stentor.model.stored.span import Span
 from stentor.protocols.delivery.retry_timer import NEVER, RetryTimer
 from stentor.protocols.delivery.settings import SubscriberSettings
 from stentor.protocols.delivery.subscriber.persistent_chain import PersistentChain

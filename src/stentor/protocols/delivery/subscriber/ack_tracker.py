@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from stentor.model.record import StreamId
-from stentor.model.span import Spans
+from stentor.model.stored.record import StreamId
+from stentor.model.stored.span import Spans
 from stentor.protocols.delivery.ordered_queue import OrderedQueue
 from stentor.protocols.delivery.subscriber.persistent_chain import ChainRun
 

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stentor.model.control import StreamRanges
-from stentor.model.record import StreamId
-from stentor.model.span import Span, Spans
+from stentor.model.stored.record import StreamId
+from stentor.model.stored.span import Span, Spans
 from stentor.protocols.delivery.ordered_queue import OrderedQueue
 from stentor.protocols.delivery.retry_timer import NEVER
 from stentor.protocols.delivery.subscriber.persistent_chain import ChainRun, Numbers, rank, to_array, to_spans

@@ -11,7 +11,7 @@ from stentor.machine import Step
 from stentor.model.control import Persistent, Rectify, SubscriberEnd
 from stentor.model.errors import Refusal
 from stentor.model.ids import Incarnation
-from stentor.model.record import StreamId
+from stentor.model.stored.record import StreamId
 from stentor.protocols.delivery.endpoint_api import ConfirmDurable, Leaving, ReportLoss
 from stentor.protocols.delivery.retry_timer import RetryTimer
 from stentor.protocols.delivery.settings import SubscriberSettings

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stentor.model.control import Rectify, SequenceRun
-from stentor.model.record import StreamId
-from stentor.model.span import Span, Spans
+from stentor.model.stored.record import StreamId
+from stentor.model.stored.span import Span, Spans
 
 Numbers = range | NDArray[np.int64]  # that grow
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stentor.machine import Step
-from stentor.model.span import Span
+from stentor.model.stored.span import Span
 from stentor.protocols.delivery.retry_timer import NEVER
 from stentor.protocols.delivery.settings import SubscriberSettings
 from stentor.protocols.delivery.subscriber.event_buffer import EventBuffer

@@ -21,8 +21,8 @@ from stentor.model.control import (
     Sync,
 )
 from stentor.model.ids import Incarnation
-from stentor.model.record import StreamId
-from stentor.model.span import Span
+from stentor.model.stored.record import StreamId
+from stentor.model.stored.span import Span
 from stentor.model.topic import check_topic
 from stentor.protocols.delivery import endpoint_api, transport
 from stentor.protocols.delivery.repository.registry import top_of
@@ -106,7 +106,7 @@ class ReliableSubscriber:
             transport.LetterReceived: self._on_letter,
             transport.Listening: self._on_listening,
             endpoint_api.Acknowledged: self._on_acknowledged,
-            endpoint_api.MoreRequested: self._on_more_requested,
+            endpoint_api.EventsRequested: self._on_more_requested,
             endpoint_api.DurabilityAwaited: lambda awaited: self._waiting.append(awaited.token),
             endpoint_api.Leaving: self._on_leaving,
             TimerFired: self._on_timer,
@@ -415,7 +415,7 @@ class ReliableSubscriber:
 
     # ---- the application
 
-    def _on_more_requested(self, _: endpoint_api.MoreRequested) -> None:
+    def _on_more_requested(self, _: endpoint_api.EventsRequested) -> None:
         self._wants_more = not self._handing.is_leaving
         if not self._handing.asks:
             self._handing.asks = True

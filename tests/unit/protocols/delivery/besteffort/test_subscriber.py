@@ -21,9 +21,15 @@ ONE, TWO, THREE = SubscriptionId(1), SubscriptionId(2), SubscriptionId(3)
 
 
 def frame(
-    topic: str, first: int = 1, numbers: list[int] | None = None, *, count: int = 1, size: int = 0, publisher: int = 1,
+    topic: str,
+    first: int = 1,
+    numbers: list[int] | None = None,
+    *,
+    count: int = 1,
+    size: int = 0,
+    publisher: int = 1,
     incarnation: int = 1,
-) -> bytes:  # fmt: skip
+) -> bytes:
     origin = Origin(topic_id(topic), PublisherId(publisher), Incarnation(incarnation), CatenationNumber(first), 0)
     if numbers is None:
         return block.encode(origin, EMPTY_SCHEMA, [], [bytes(size)] * count)
@@ -113,8 +119,11 @@ def test_an_event_that_came_before_is_not_delivered_again() -> None:
 def test_numbers_are_per_publisher_incarnation_and_topic() -> None:
     subscriber = made((1, "#", ""))
     sent = [
-        frame("t", 5), frame("u", 5), frame("t", 5, publisher=2), frame("t", 5, incarnation=2),
-    ]  # fmt: skip
+        frame("t", 5),
+        frame("u", 5),
+        frame("t", 5, publisher=2),
+        frame("t", 5, incarnation=2),
+    ]
     receive(subscriber, *sent)
     assert served(subscriber) == (b"".join(sent), 0)
     receive(subscriber, *sent)

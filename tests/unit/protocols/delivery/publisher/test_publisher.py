@@ -19,7 +19,7 @@ from stentor.model.control import (
 )
 from stentor.model.errors import BodyTooLarge, Refusal, TopicError
 from stentor.model.ids import Incarnation, publisher_id, topic_id
-from stentor.model.trace import TraceKind
+from stentor.model.reports.trace import TraceKind
 from stentor.protocols.delivery.endpoint_api import (
     ConfirmDurable,
     DrawLife,

@@ -4,11 +4,11 @@ import msgspec
 from tests.paper.bundle import TOPIC, PaperBundle, block
 
 from stentor.machine import SECOND, StartTimer, TimerFired
-from stentor.model.access import TopicTerms
 from stentor.model.communication import repository_name
 from stentor.model.control import GossipAck, GossipState, SequenceRun, StreamRanges, TopicTask
 from stentor.model.ids import publisher_id
-from stentor.model.record import Kind, RecordHeader
+from stentor.model.stored.record import RecordHeader, RecordKind
+from stentor.model.trust.access import TopicTerms
 from stentor.protocols.delivery.replication.bundle import Bundle, PeerRepository
 from stentor.protocols.delivery.repository.repository import TopicRepository, TopicTick
 from stentor.protocols.delivery.repository.service import ServiceChange
@@ -25,7 +25,7 @@ def missing_in_steady_traffic(*held: tuple[int, int]) -> tuple[StreamRanges, ...
     bundle.admit({"r1": "", "r2": ""})
     stream = streams[STREAM]
     for first, last in held:
-        stream.file(RecordHeader(first, last - first + 1, *STREAM, first, Kind.EVENTS))
+        stream.file(RecordHeader(first, last - first + 1, *STREAM, first, RecordKind.EVENTS))
     stream.learn("r2", [(1, 100)])
     stream.changed_at = 1000
     return bundle.wants(bundle.peers["r2"], streams.values(), settled=999, most=1000, since=0)

@@ -5,9 +5,9 @@ from tests.paper.bundle import TOPIC, PaperBundle, block
 
 from stentor.client.reliable_subscription import since_of
 from stentor.model.control import Denial, Persistent, Recovery, Rectify, TopicTask
-from stentor.model.epoch import Epoch
 from stentor.model.errors import InvalidInput, Refusal
-from stentor.model.record import Kind
+from stentor.model.stored.epoch import Epoch
+from stentor.model.stored.record import RecordKind
 
 pytestmark = pytest.mark.req("GE-13")
 
@@ -30,7 +30,7 @@ def two_orders() -> PaperBundle:
 
 
 def number_of(bundle: PaperBundle, name: str, life: int, number: int) -> int:
-    lines = [record.line for record in bundle.ledgers[name].records.values() if record.line.kind is Kind.EVENTS]
+    lines = [record.line for record in bundle.ledgers[name].records.values() if record.line.kind is RecordKind.EVENTS]
     (line,) = [each for each in lines if each.incarnation == life and each.first <= number <= each.last]
     return line.sequence + number - line.first
 

@@ -17,11 +17,11 @@ from stentor.machine import (
     Scanned,
     TimerFired,
 )
-from stentor.model.access import TopicTerms
 from stentor.model.communication import end_name
 from stentor.model.control import Denial, Recovery, RecoveryResponse, Registration, RegistrationReceipt, TopicTask
 from stentor.model.errors import Refusal, Refused
 from stentor.model.ids import Incarnation, publisher_id
+from stentor.model.trust.access import TopicTerms
 from stentor.protocols.delivery.repository.registry import Registry
 from stentor.protocols.delivery.repository.repository import TopicRepository, TopicTick
 from stentor.protocols.delivery.settings import RepositorySettings
@@ -186,9 +186,13 @@ def test_traces_are_read_by_whoever_runs_their_repository_and_by_those_who_were_
     registry.create(TERMS, {"r": "keeper"})
     registry.grant("subscriber", "audit", "auditor")
     for name, principal, may in (
-        ("", "keeper", True), ("me", "keeper", True), ("audit", "auditor", True), ("audit", "mallory", False),
-        ("", "mallory", is_open), ("me", "mallory", is_open),
-    ):  # fmt: skip
+        ("", "keeper", True),
+        ("me", "keeper", True),
+        ("audit", "auditor", True),
+        ("audit", "mallory", False),
+        ("", "mallory", is_open),
+        ("me", "mallory", is_open),
+    ):
         if may:
             registry.check_reader(topic, name, principal)
         else:

@@ -7,8 +7,8 @@ from tests.paper.bundle import TOPIC, PaperBundle
 
 from stentor.model.control import ControlEvent, Registration, RegistrationReceipt, StreamRanges, TopicTask
 from stentor.model.ids import publisher_id
-from stentor.model.position import Position
-from stentor.model.reading import Page, PageRequest, ReaderAck, Stock, StockRequest
+from stentor.model.stored.position import Position
+from stentor.model.stored.reading import Page, PageRequest, ReaderAck, Stock, StockRequest
 from stentor.protocols.delivery.authentication import is_forged
 from stentor.protocols.delivery.transport import LetterReceived
 

@@ -5,8 +5,6 @@ import pytest
 from tests.paper.bundle import KEEPER, TOPIC, PaperBundle, block
 
 from stentor.machine import Discard, TimerFired
-from stentor.model.access import GRANT, MEMBER, Grant, Membership, SharedFact, TopicTerms
-from stentor.model.access import TOPIC as TERMS
 from stentor.model.communication import repository_name
 from stentor.model.control import (
     Denial,
@@ -24,6 +22,8 @@ from stentor.model.control import (
 )
 from stentor.model.errors import Refusal
 from stentor.model.ids import Incarnation, publisher_id
+from stentor.model.trust.access import GRANT, MEMBER, Grant, Membership, SharedFact, TopicTerms
+from stentor.model.trust.access import TOPIC as TERMS
 from stentor.protocols.delivery.endpoint_api import TurnEnded
 from stentor.protocols.delivery.publisher.publisher import ReliablePublisher
 from stentor.protocols.delivery.repository.registry import LIFE, Registry

@@ -9,8 +9,8 @@ from tests.unit.protocols.delivery.script import frame
 from stentor.model.communication import end_name
 from stentor.model.control import StreamRanges
 from stentor.model.ids import publisher_id
-from stentor.model.reading import ReaderAck, StockRequest
-from stentor.model.trace import LEDGER, Trace, numbers_of
+from stentor.model.reports.trace import LEDGER, Trace, numbers_of
+from stentor.model.stored.reading import ReaderAck, StockRequest
 from stentor.protocols.delivery.repository.storing import commit_queue
 from stentor.protocols.delivery.transport import EventsReceived, LetterReceived
 

@@ -2,9 +2,9 @@
 
 from stentor.machine import SECOND, Effect, TimerFired
 from stentor.model.errors import Refusal
-from stentor.model.position import Position
-from stentor.model.reading import StockRequest
-from stentor.model.span import Spans
+from stentor.model.stored.position import Position
+from stentor.model.stored.reading import StockRequest
+from stentor.model.stored.span import Spans
 from stentor.protocols.delivery.stored.read_client import (
     AvailabilityRequested,
     Fail,

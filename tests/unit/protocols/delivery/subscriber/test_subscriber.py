@@ -25,13 +25,13 @@ from stentor.model.control import (
 )
 from stentor.model.errors import Refusal
 from stentor.model.ids import Incarnation, publisher_id
-from stentor.model.span import Span
+from stentor.model.stored.span import Span
 from stentor.protocols.delivery.endpoint_api import (
     Acknowledged,
     ConfirmDurable,
     DurabilityAwaited,
+    EventsRequested,
     Leaving,
-    MoreRequested,
     Refuse,
     Release,
     ReleasedBatch,
@@ -78,7 +78,7 @@ class Bench:
                 self.timer = effect.at
             elif isinstance(effect, Release):
                 self.portions += effect.portions
-                kept += self.step(MoreRequested()) if self.greedy else []
+                kept += self.step(EventsRequested()) if self.greedy else []
             else:
                 kept.append(effect)
         return kept
@@ -155,7 +155,7 @@ class Bench:
 def ready(settings: SubscriberSettings | None = None, sync: int = 0, done: tuple[StreamRanges, ...] = ()) -> Bench:
     bench = Bench(settings)
     bench.step(LinkUp("alice"))
-    bench.step(MoreRequested())
+    bench.step(EventsRequested())
     bench.steer(sync, done=done)
     return bench
 
@@ -240,9 +240,9 @@ def test_nothing_is_given_out_that_nobody_wants() -> None:
         bench.arrive(frame(1, number, 1, size=1000))
     bench.persistent(0, 10, told(1, 10))
     assert len(bench.portions) == 2, "one batch at a time"
-    bench.step(MoreRequested())
+    bench.step(EventsRequested())
     assert len(bench.portions) == 4
-    bench.step(MoreRequested())
+    bench.step(EventsRequested())
     assert bench.released == numbers(*range(1, 7))
 
 
@@ -452,7 +452,7 @@ def test_what_is_next_is_never_dropped() -> None:
 def test_it_hears_what_is_told_to_all_who_want_the_same() -> None:
     bench = Bench()
     bench.step(LinkUp("alice"))
-    bench.step(MoreRequested())
+    bench.step(EventsRequested())
     topic = notice_group_of("t", "r", 9)
     assert bench.steer(chorus=9) == [ReportSteering("r", 3), Subscribe(topic)]
     assert bench.step(Listening(topic)) == [bench.nak(after=0, tuned=True)]
@@ -472,7 +472,7 @@ def test_it_hears_what_is_told_to_all_who_want_the_same() -> None:
 def test_it_hears_the_chorus_of_the_repository_that_steers_it_alone() -> None:
     bench = Bench()
     bench.step(LinkUp("alice"))
-    bench.step(MoreRequested())
+    bench.step(EventsRequested())
     bench.steer(chorus=9)
     bench.step(Listening(notice_group_of("t", "r", 9)))
     bench.step(LinkDown())
@@ -704,8 +704,10 @@ def test_what_an_earlier_life_may_have_had_is_marked() -> None:
     bench.arrive(whole, frame(1, 6, 1))
     bench.persistent(0, 6, told(1, 6), redelivered=3)
     assert [(portion.redelivered, portion.first, portion.last) for portion in bench.portions] == [
-        (True, 1, 3), (False, 4, 5), (False, 6, 6),
-    ]  # fmt: skip
+        (True, 1, 3),
+        (False, 4, 5),
+        (False, 6, 6),
+    ]
     assert bench.released == numbers(1, 2, 3, 4, 5, 6)
 
 
@@ -722,8 +724,9 @@ def test_a_new_link_goes_on_where_the_old_one_ended() -> None:
     assert bench.step(TimerFired(SubscriberTick())) == []
     effects = bench.step(LinkUp("alice"))
     assert [type(event) for each in effects if isinstance(each, SendLetter) for event in each.events] == [
-        SubscriberAck, Recovery,
-    ]  # fmt: skip
+        SubscriberAck,
+        Recovery,
+    ]
     bench.hear(RecoveryResponse("t", "r", bench.attempt, 1, ("r",), sync=0))
     bench.rectify(0, 3, told(1, 3))
     bench.again(frame(1, 3, 1))
@@ -740,8 +743,9 @@ def test_who_is_refused_is_told_and_so_is_everyone_who_waits() -> None:
     bench.step(DurabilityAwaited(1))
     effects = bench.hear(Denial("t", "r", bench.attempt, Refusal.NOT_AUTHORISED, "revoked"))
     assert effects == [
-        ConfirmDurable(1, 0, Refusal.NOT_AUTHORISED, "revoked"), Refuse(Refusal.NOT_AUTHORISED, "revoked"),
-    ]  # fmt: skip
+        ConfirmDurable(1, 0, Refusal.NOT_AUTHORISED, "revoked"),
+        Refuse(Refusal.NOT_AUTHORISED, "revoked"),
+    ]
     assert bench.wait_until(bench.now + 60 * SECOND) == []
 
 
@@ -749,14 +753,14 @@ def test_who_is_refused_is_told_and_so_is_everyone_who_waits() -> None:
 def test_who_has_lost_its_name_hands_out_nothing_more() -> None:
     bench = ready()
     bench.greedy = False
-    bench.step(MoreRequested())
+    bench.step(EventsRequested())
     bench.arrive(frame(1, 1, 2))
     bench.persistent(0, 1, told(1))
     assert bench.released == numbers(1)
     bench.persistent(1, 2, told(2))
     reason = "a newer s is a subscriber of t already"
     assert Refuse(Refusal.FENCED, reason) in bench.hear(Denial("t", "r", bench.attempt, Refusal.FENCED, reason))
-    bench.step(MoreRequested())
+    bench.step(EventsRequested())
     assert bench.released == [], "the newer one is handed the second event"
     assert bench.done((1, 1)) == []
     assert bench.wait_until(bench.now + 60 * SECOND) == [], "nor is anything acknowledged"

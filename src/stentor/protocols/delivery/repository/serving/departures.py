@@ -1,7 +1,7 @@
 """Departures: a life of a subscriber ends in good order, or its subscription ends and nothing is kept for it.
 
-A subscriber leaves, or its grant is taken back. One repository may take back the grant while another one, which has not
-heard of that, registers the subscriber: once all have heard of both, its subscription ends.
+A subscriber leaves, or its grant is taken back, at one repository. Another one, which has not heard of that, may
+register the subscriber in the same moment: once all have heard of both, its subscription ends.
 """
 
 from collections.abc import Callable
@@ -54,8 +54,11 @@ class Departures:
             self._feeds.part(event.sender, inbox, event.attempt)  # the answer was lost
 
     def _unsubscribe(self, inbox: str, event: SubscriberEnd) -> None:
-        """End a subscription, unless a newer life holds the name; its grant stays."""
-        if event.incarnation < self._holders.newest("subscriber", event.sender):
+        """End a subscription, unless a newer life holds the name; its grant stays. A life that has ended it before is
+        heard again: another repository may have registered it once more in the same moment.
+        """
+        has_left = self._state.registry.has_unsubscribed(event.sender, event.incarnation)
+        if event.incarnation < self._holders.newest("subscriber", event.sender) and not has_left:
             self._holders.turn_away("subscriber", event.sender, inbox, event.attempt)
             return
         self._feeds.drop(event.sender)  # it is told nothing more
@@ -68,11 +71,11 @@ class Departures:
         self._commits.after_sharing(SendLetter(inbox, (sync,)))
 
     def tick(self) -> None:
-        """End the subscriptions of those that have no grant any more, if every member is here and has registered the
-        same: else a newer grant may be there.
+        """End the subscriptions of those that have no right to them any more, if every member is here and has
+        registered the same: else a newer grant, or a newer life, may be there.
         """
-        registry, revoked = self._state.registry, self._subscriptions.revoked()
+        registry, names = self._state.registry, self._subscriptions.without_right()
         is_ours = self._state.settings.name == min(registry.storing_all(), default="")
-        if revoked and is_ours and self._membership.knows_all:
-            for name in revoked:
+        if names and is_ours and self._membership.knows_all:
+            for name in names:
                 self._state.register(registry.unsubscribe(name))

@@ -17,8 +17,8 @@ from stentor.matching.pairs.pair_index import PairIndex
 from stentor.model.control import HandedOut, SequenceRun, StreamRanges
 from stentor.model.filter import Filter
 from stentor.model.ids import fingerprint
-from stentor.model.record import Kind, Record, RecordHeader, StreamId
-from stentor.model.span import Spans
+from stentor.model.stored.record import Record, RecordHeader, RecordKind, StreamId
+from stentor.model.stored.span import Spans
 from stentor.protocols.delivery.repository.registry import Frontier, SubscriptionRecord
 from stentor.protocols.delivery.repository.serving.record_audience import pack, unpack
 from stentor.protocols.delivery.repository.storing.publisher_stream import PublisherStream
@@ -100,7 +100,7 @@ class SubscriberProgress:
         self._digest = kept
 
     def bind(self, where: str, changes: Iterable[tuple[str, Frontier]] = ()) -> None:
-        """It wants this, and wanted something else up to some numbers."""
+        """Take what it wants, and what it wanted before up to some numbers."""
         self.where = where
         self.filter = Filter(where) if where else None
         self.former = [
@@ -113,7 +113,7 @@ class SubscriberProgress:
         self.notice_group = fingerprint("chorus", where) >> 1 | 1  # a number for all who want the same
 
     def advance(self, done: Iterable[StreamRanges]) -> bool:
-        """It is done with these; whether that is news."""
+        """Note that it is done with these; return whether that is news."""
         news = False
         for held in done:
             stream = held.publisher, held.incarnation
@@ -124,7 +124,7 @@ class SubscriberProgress:
         return news
 
     def mark(self, stream: StreamId, first: int, last: int) -> None:
-        """These are acknowledged, or are not for it."""
+        """Note that these are acknowledged, or are not for it."""
         self._change()
         self._known(stream).add(first, last)
         self._news.setdefault(stream, Spans()).add(first, last)
@@ -139,14 +139,14 @@ class SubscriberProgress:
         return True
 
     def abandon(self, stream: StreamId) -> None:
-        """There will be nothing more of it."""
+        """Forget what it has of a stream: there will be nothing more of it."""
         self.needs.pop(stream, None)
         if self.done.pop(stream, None) is not None:
             self._news.pop(stream, None)
             self._change()
 
     def abandon_all(self, is_over: Callable[[StreamId], bool]) -> None:
-        """There will be nothing more of the streams that are over."""
+        """Forget what it has of the streams that are over."""
         for stream in [each for each in (*self.done, *self.needs) if is_over(each)]:
             self.abandon(stream)
 
@@ -158,39 +158,39 @@ class SubscriberProgress:
         return self.done.setdefault(stream, Spans())
 
     def take_news(self) -> tuple[StreamRanges, ...]:
-        """What it is done with since this was last asked."""
+        """Remove and return what it is done with since this was last asked."""
         news, self._news, self.renewed = self._news, {}, False
         return tuple(StreamRanges(*stream, 0, spans.pairs()) for stream, spans in sorted(news.items()))
 
     def renew(self) -> None:
-        """All that it is done with is news again."""
+        """Tell all that it is done with as news again."""
         self.renewed = True
         self._news = {stream: spans.copy() for stream, spans in self.done.items()}
 
     def upto(self, stream: StreamId) -> int:
-        """The number up to which it is done with all of a stream."""
+        """Return the number up to which it is done with all of a stream."""
         done = self.done.get(stream)
         return done.upto() if done is not None else 0
 
     def misses(self, stream: PublisherStream, last: int) -> bool:
-        """Whether it is not done with all numbers of a stream up to this one, whoever has them."""
+        """Return whether it is not done with all numbers of a stream up to this one, whoever has them."""
         gaps = self.done.get(stream.id, Spans()).missing(1, last)
         return any(stream.voids.missing(*gap) for gap in gaps)
 
     def has(self, line: RecordHeader) -> bool:
-        """Whether it is done with all of a record."""
+        """Return whether it is done with all of a record."""
         done = self.done.get(line.stream)
         return done is not None and done.covers(line.first, line.last)
 
     def lacks(self, stream: PublisherStream, last: int) -> bool:
-        """Whether it is not done with all that there is of a stream up to a number."""
+        """Return whether it is not done with all that there is of a stream up to a number."""
         done = self.done.get(stream.id, Spans())
         return any(done.missing(*span) for span in stream.stored.within(stream.floor + 1, last))
 
     def rows(self, record: Record, block: Block | None) -> NDArray[np.intp]:
-        """Which events of a record it must still get. `block` is needed for records from before its epoch."""
+        """Return which events of a record it must still get. `block` is needed for records from before its epoch."""
         line = record.line
-        if line.kind is not Kind.EVENTS or self.has(line):
+        if line.kind is not RecordKind.EVENTS or self.has(line):
             return _NONE
         if line.sequence > self.epoch:
             bits = record.audience.get(self.slot)
@@ -215,7 +215,7 @@ class SubscriberProgress:
         return rows
 
     def follows(self, record: Record, audience: bytes | None) -> bool:
-        """Whether it must get just these events of a record."""
+        """Return whether it must get just these events of a record."""
         line = record.line
         done = self.done.get(line.stream)
         return (
@@ -225,7 +225,7 @@ class SubscriberProgress:
         )
 
     def note(self) -> bytes:
-        """What to write down."""
+        """Return what is to be written down of it."""
         needs = tuple((*stream, number) for stream, number in sorted(self.needs.items()))
         progress = ProgressRecord(
             slot=self.slot,
@@ -241,7 +241,7 @@ class SubscriberProgress:
         return msgspec.msgpack.encode(progress)
 
     def reached(self) -> tuple[StreamRanges, ...]:
-        """What it is done with, to be told to others."""
+        """Return what it is done with, to be told to others."""
         return tuple(
             StreamRanges(*stream, spans.upto(), tuple(spans.within(spans.upto() + 1, spans.last)))
             for stream, spans in sorted(self.done.items())
@@ -283,7 +283,7 @@ def run_of(line: RecordHeader) -> SequenceRun:
 
 
 def runs_of(line: RecordHeader, rows: NDArray[np.intp]) -> list[SequenceRun]:
-    """Rows of a record as few stretches as possible."""
+    """Return rows of a record as few runs as possible."""
     if len(rows) == line.length:
         return [run_of(line)]
     if not len(rows):
@@ -357,13 +357,13 @@ class DisseminationTable:
         return progress
 
     def serve(self, progress: SubscriberProgress, served: bool) -> None:
-        """Events are stored for it from now on, or not any more."""
+        """Store events for a subscriber from now on, or no longer."""
         self._leave(progress)
         progress.served = served
         self._enter(progress)
 
     def add(self, name: str, known: SubscriptionRecord, epoch: int, served: bool) -> SubscriberProgress:
-        """A new subscriber."""
+        """Enter a new subscriber."""
         progress = SubscriberProgress(name, self._slots + 1, epoch, known.where)
         progress.bind(known.where, known.changes)
         progress.served, progress.registration = served, known.registration
@@ -372,7 +372,7 @@ class DisseminationTable:
         return progress
 
     def change(self, progress: SubscriberProgress, known: SubscriptionRecord, epoch: int) -> None:
-        """Another filter of a known one: what is there by now must be looked at anew."""
+        """Take another filter of a known subscriber: what is there by now must be looked at again."""
         self._leave(progress)
         progress.bind(known.where, known.changes)
         progress.epoch = epoch
@@ -421,7 +421,7 @@ class DisseminationTable:
         return self._digest
 
     def audience(self, block: Block) -> Mapping[int, bytes]:
-        """The destinations of new events, by slot."""
+        """Return the subscribers that new events are for, by slot."""
         found: dict[int, bytes] = dict.fromkeys(self._whole, b"")
         if len(self._whole) == self._served:
             return found

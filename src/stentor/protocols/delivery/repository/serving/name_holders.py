@@ -12,7 +12,7 @@ from stentor.model.communication import Role, end_name, inbox_of
 from stentor.model.control import Denial, GossipSteering, Migrate, Recovery, SubscriberNak
 from stentor.model.errors import Refusal, Refused
 from stentor.model.ids import publisher_id
-from stentor.model.record import Fact
+from stentor.model.stored.record import Fact
 from stentor.protocols.delivery.repository.serving.steered_publisher import SteeredPublisher
 from stentor.protocols.delivery.repository.serving.subscriber_feeds import SubscriberFeeds
 from stentor.protocols.delivery.repository.topic_state import TopicState
@@ -103,22 +103,23 @@ class NameHolders:
         )
 
     def turn_away(self, role: Role, name: str, inbox: str, attempt: int) -> None:
-        """Tell an older life, which shares its inbox with the newer one, that it is fenced."""
+        """Tell an older life, which shares its inbox with the newer one, that it is fenced; but for a subscriber that
+        has unsubscribed: it says so until it hears that this is written down.
+        """
+        if role == "subscriber" and self._registry.has_unsubscribed(name, life_of(attempt)):
+            return
         reason = self._reason(role, name)
         self._state.send(inbox, Denial(self._topic, self._repository, attempt, Refusal.FENCED, reason))
 
     def remind(self, event: SubscriberNak) -> None:
         """Somebody speaks to us as if we steered it. It has not heard that it lost its name, or that we do not."""
-        life = life_of(event.attempt)
-        if life < self._registry.life_of("subscriber", event.sender) and not self._registry.has_unsubscribed(
-            event.sender, life
-        ):
+        if life_of(event.attempt) < self._registry.life_of("subscriber", event.sender):
             inbox = inbox_of(end_name("subscriber", event.sender, self._topic))
             self.turn_away("subscriber", event.sender, inbox, event.attempt)
 
-    def obey(self) -> None:
+    def obey(self) -> list[str]:
         """Turn away whom we steer although the registry knows of a newer life, of the names of which it has learnt one
-        since: looking at all would cost a topic with many subscribers more with each.
+        since: looking at all would cost a topic with many subscribers more with each. Return those of subscribers.
         """
         renewed = self._registry.news.take_lives()
         for name in [name for role, name in renewed if role == "subscriber" and name in self._feeds.cursors]:
@@ -132,6 +133,7 @@ class NameHolders:
             if publisher.name in names and is_older:
                 del self.publishers[number]
                 self.turn_away("publisher", publisher.name, publisher.inbox, publisher.attempt)
+        return [name for role, name in renewed if role == "subscriber"]
 
     def yield_to(self, stolen: GossipSteering) -> None:
         """Another repository steers a client from now on; an older life of it is told at once."""

@@ -7,12 +7,12 @@ of what that repository said: then the subscriber begins earlier than it asked, 
 import msgspec
 
 from stentor.machine import Recalled, Scanned
-from stentor.model.epoch import Epoch
 from stentor.model.errors import Refusal, Refused
-from stentor.model.position import Position
-from stentor.model.reading import StockRequest
-from stentor.model.record import StreamId
-from stentor.model.span import Spans
+from stentor.model.stored.epoch import Epoch
+from stentor.model.stored.position import Position
+from stentor.model.stored.reading import StockRequest
+from stentor.model.stored.record import StreamId
+from stentor.model.stored.span import Spans
 from stentor.protocols.delivery.replication.bundle import PeerRepository
 from stentor.protocols.delivery.repository.ledger_reads import LakeSearch, NewSubscriber, StartSearch
 from stentor.protocols.delivery.repository.registry import Frontier
@@ -34,13 +34,13 @@ class StartPositions:
         if epoch is not None:
             self._check(epoch)
             if epoch.repository in ("", self._own):
-                self._search(StartSearch(then, self._tops(), {}, epoch.number))
+                self._search(StartSearch(then=then, tops=self._tops(), seen={}, first=epoch.number))
                 return None
             return self._translate(epoch)
         if kind == "time" and number.lstrip("-").isdigit():
             time = int(number)
             lake_time = time if self._state.settings.lake else 0  # what is forgotten is in the lake
-            self._search(StartSearch(then, self._tops(), {}, 0, time, lake_time))
+            self._search(StartSearch(then=then, tops=self._tops(), seen={}, first=0, time=time, lake_time=lake_time))
             return None
         if kind in ("now", "beginning") and not number:
             return self._log.streams.tops() if kind == "now" else ()

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 
 from stentor.model.control import HandedOut, SequenceRun, StreamRanges
-from stentor.model.record import Kind, RecordHeader, StreamId
-from stentor.model.span import Spans
+from stentor.model.stored.record import RecordHeader, RecordKind, StreamId
+from stentor.model.stored.span import Spans
 from stentor.protocols.delivery.repository.serving.dissemination_table import SubscriberProgress
 from stentor.protocols.delivery.repository.storing.publisher_stream import PublisherStream
 
@@ -252,7 +252,9 @@ class SubscriberCursor:
         self.acked.remove(1, sync)
         while self.lines and self.lines[0].sequence <= sync:
             line = self.lines[0]
-            if line.publisher and line.kind is not Kind.VOID:  # that may turn up one day, and must then be given to it
+            if (
+                line.publisher and line.kind is not RecordKind.VOID
+            ):  # that may turn up one day, and must then be given to it
                 progress.mark(line.stream, line.first, min(line.last, line.first + sync - line.sequence))
                 is_news = True
             if line.end > sync:

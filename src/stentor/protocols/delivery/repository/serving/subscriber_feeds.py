@@ -9,8 +9,8 @@ import numpy as np
 from stentor.machine import SECOND, Scanned
 from stentor.model.communication import notice_group_of
 from stentor.model.control import Persistent, Rectify, Retransmission, SequenceRun, Sync
-from stentor.model.record import Kind, Record, RecordHeader, StreamId
-from stentor.model.span import Span, Spans
+from stentor.model.stored.record import Record, RecordHeader, RecordKind, StreamId
+from stentor.model.stored.span import Span, Spans
 from stentor.protocols.delivery.repository.ledger_reads import FeedCursor, ResendWanted
 from stentor.protocols.delivery.repository.serving.dissemination_table import run_of, runs_of
 from stentor.protocols.delivery.repository.serving.subscriber_cursor import Ask, CursorChange, SubscriberCursor
@@ -96,7 +96,7 @@ class SubscriberFeeds:
         """Return the last of the sequence numbers after this one that are registrations, without a gap."""
         while shown < self._log.horizon:
             record = self._log.at(shown + 1)
-            if record is None or record.line.kind is not Kind.NOTE:
+            if record is None or record.line.kind is not RecordKind.NOTE:
                 break
             shown = record.line.end
         return shown
@@ -108,13 +108,13 @@ class SubscriberFeeds:
                 self._state.table.note_progress(cursor.progress.name)
 
     def _follows(self, cursor: SubscriberCursor) -> bool:
-        """Whether it is told what is new, and nothing else."""
+        """Return whether a subscriber is told what is new, and nothing else."""
         busy = cursor.scanning or cursor.rectifying or cursor.lost
         asks = cursor.is_active and cursor.ask is Ask.KNOWN
         return asks and not busy and cursor.doubt is not None and cursor.pending < self._window
 
     def _tell_together(self, cursors: list[SubscriberCursor]) -> None:
-        """As far as they want the same; what is left they are told one by one."""
+        """Tell these with one letter as far as they want the same; what is left they are told one by one."""
         log, progress = self._log, cursors[0].progress
         sent = cursors[0].scanned_upto
         room = self._window - max(cursor.pending for cursor in cursors)
@@ -123,7 +123,7 @@ class SubscriberFeeds:
         told: list[tuple[int, int]] = []
         while sent < log.horizon and room > 0 and len(found) < _MOST_STRETCHES:
             record = log.at(sent + 1)
-            if record is None or record.line.kind is Kind.RESERVED:
+            if record is None or record.line.kind is RecordKind.RESERVED:
                 break
             line = record.line
             audience = record.audience.get(progress.slot)
@@ -160,7 +160,7 @@ class SubscriberFeeds:
                 self._accompany(cursor, found)
 
     def feed(self, cursor: SubscriberCursor, asked: bool = False) -> None:
-        """Tell one what is there for it, as far as its window allows; if it inquired, also that it is nothing."""
+        """Tell a subscriber what is there for it, as far as its window allows; if it asked, also that it is nothing."""
         if cursor.scanning or not cursor.is_active:
             return
         self._pass_registrations(cursor)
@@ -173,7 +173,7 @@ class SubscriberFeeds:
                 if not found:
                     cursor.scanning = self._state.reads.scan(FeedCursor(cursor), cursor.scanned_upto + 1)
                 break
-            if record.line.kind is Kind.RESERVED:
+            if record.line.kind is RecordKind.RESERVED:
                 break  # damaged, and not repaired yet
             self._add(cursor, record, found)
         if not cursor.scanning:
@@ -188,7 +188,7 @@ class SubscriberFeeds:
         log = self._log
         for record in scanned.records:
             line = record.line
-            if line.kind is Kind.RESERVED or line.end > log.horizon or cursor.pending >= self._window:
+            if line.kind is RecordKind.RESERVED or line.end > log.horizon or cursor.pending >= self._window:
                 break
             if any(lost.sequence <= line.sequence and lost.end > cursor.scanned_upto for lost in scanned.damaged):
                 break
@@ -208,7 +208,7 @@ class SubscriberFeeds:
             found.append(run_of(line))
             cursor.follow(line.end, (line,), ((line.end, line.length),))
             return
-        early = line.kind is Kind.EVENTS and line.sequence <= progress.epoch
+        early = line.kind is RecordKind.EVENTS and line.sequence <= progress.epoch
         rows = progress.rows(record, self._log.block(record) if early else None)
         cursor.lines.append(line)
         cursor.scanned_upto = line.end
@@ -260,11 +260,11 @@ class SubscriberFeeds:
         self.feed(cursor)
 
     def tell_sync(self, cursor: SubscriberCursor) -> None:
-        """The subscriber may forget what it kept for this."""
+        """Tell a subscriber its sync: it may forget what it kept for this."""
         self.post(cursor, Sync(self._topic, self._settings.name, cursor.attempt, cursor.safe))
 
     def ask(self, cursor: SubscriberCursor) -> None:
-        """The application of a subscriber asks for events: that is written down before it is told of any."""
+        """Write down that the application of a subscriber asks for events, before it is told of any."""
         if cursor.ask is Ask.NONE:
             cursor.ask = Ask.NOTED
             cursor.progress.learn(cursor.testify())
@@ -280,13 +280,13 @@ class SubscriberFeeds:
             self._state.table.note_progress(cursor.progress.name)
 
     def ask_known(self, cursor: SubscriberCursor) -> None:
-        """Enough repositories know that it has asked."""
+        """Tell a subscriber what there is: enough repositories know that it has asked."""
         if cursor.ask is Ask.NOTED:
             cursor.ask = Ask.KNOWN
             self.feed(cursor, asked=True)  # although it may be nothing: now it may hear what is told to all
 
     def end(self, cursor: SubscriberCursor, given: Mapping[StreamId, int]) -> None:
-        """The life of a subscriber ends in good order: what it was handed is written down."""
+        """Write down what a subscriber was handed, whose life ends in good order."""
         cursor.change(CursorChange.ENDED)
         if cursor.ask is Ask.NONE and not given:
             self.part(cursor.progress.name, cursor.inbox, cursor.attempt)
@@ -295,25 +295,25 @@ class SubscriberFeeds:
             self._state.table.note_progress(cursor.progress.name)
 
     def part(self, name: str, inbox: str, attempt: int) -> None:
-        """All that is to be known of a life that ended is written down."""
+        """Tell a subscriber that all is written down that is to be known of its life."""
         self.drop(name)
         self._state.send(inbox, Sync(self._topic, self._settings.name, attempt, 0, ended=True))
 
     def inform(self, cursor: SubscriberCursor, after: int) -> None:
-        """It asks what there is after what it knows."""
+        """Tell a subscriber what there is after what it knows, as it asks."""
         if after < cursor.announced_upto:
             self.rectify(cursor)
         else:
             self.feed(cursor, asked=True)
 
     def report_losses(self, cursor: SubscriberCursor) -> None:
-        """It is to be told what is lost that it has not acknowledged; each time that it is told where it is, since it
-        may not have heard.
+        """Have a subscriber told what is lost that it has not acknowledged; each time that it is told where it is,
+        since it may not have heard.
         """
         cursor.lose(self._log.losses)
 
     def rectify(self, cursor: SubscriberCursor) -> None:
-        """It has missed what it was told: tell it from its sync on."""
+        """Tell a subscriber again from its sync on: it has missed what it was told."""
         if not cursor.scanning:
             cursor.rewind()
             self.report_losses(cursor)
@@ -349,7 +349,7 @@ class SubscriberFeeds:
     # ---- sending again
 
     def _accompany(self, cursor: SubscriberCursor, found: Iterable[SequenceRun]) -> None:
-        """What it is told of and does not come to it by itself is sent at once."""
+        """Send at once what a subscriber is told of and does not come to it by itself."""
         spans: list[Span] = []
         for run in found:
             record = self._log.at(run.sequence)
@@ -358,7 +358,7 @@ class SubscriberFeeds:
         self.resend(cursor, spans)
 
     def resend(self, cursor: SubscriberCursor, spans: Iterable[Span]) -> None:
-        """A subscriber asks for events that it was told of."""
+        """Send events again that a subscriber was told of and asks for."""
         idle = not cursor.wanted
         for first, last in spans:
             cursor.wanted.add(max(first, 1), min(last, cursor.announced_upto))
@@ -366,7 +366,7 @@ class SubscriberFeeds:
             self._send_wanted(cursor)
 
     def _send_wanted(self, cursor: SubscriberCursor) -> None:
-        """From memory as long as it is there, then from the ledger."""
+        """Send what is wanted from memory as long as it is there, then from the ledger."""
         blocks: list[Block] = []
         while cursor.wanted:
             first = cursor.wanted.first
@@ -398,7 +398,7 @@ class SubscriberFeeds:
         line, wanted, where = record.line, cursor.wanted, cursor.progress.filter
         spans = wanted.within(line.sequence, line.end)
         wanted.remove(line.sequence, line.end)
-        if not spans or line.kind is not Kind.EVENTS:
+        if not spans or line.kind is not RecordKind.EVENTS:
             return
         block = self._log.block(record)
         if spans != [(line.sequence, line.end)]:

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 import msgspec
 
 from stentor.model.control import StreamRanges
-from stentor.model.position import Position
-from stentor.model.record import Fact
+from stentor.model.stored.position import Position
+from stentor.model.stored.record import Fact
 from stentor.protocols.delivery.replication.sync_replication import SyncReplication
 from stentor.protocols.delivery.repository.registry import SubscriptionRecord, is_within
 from stentor.protocols.delivery.repository.serving.unit_service import UnitService
@@ -22,7 +22,7 @@ class TopicSubscriptions:
         self._syncs, self._settings = syncs, state.settings
         self._log, self._registry = state.log, state.registry
         self._table = state.table
-        self._revoked: dict[str, None] = {}  # registered although they had no grant any more
+        self._without_right: dict[str, None] = {}  # registered when they had left, or had no grant any more
 
     def register(self, name: str, subscription: SubscriptionRecord) -> None:
         """Keep events for a new subscriber from now on; one that is registered stays as it is."""
@@ -103,12 +103,23 @@ class TopicSubscriptions:
                 if progress.where != subscription.where:
                     self._rebind(name, subscription)
                 self._units.move(progress, subscription.home)
-            if not self._registry.admits("subscriber", name):
-                self._revoked[name] = None
 
-    def revoked(self) -> list[str]:
-        """Return those that were registered although they had no grant any more, and still are."""
+    def note_without_right(self, names: Iterable[str]) -> None:
+        """Note those of these that are registered although they have left, or have no grant any more: whoever
+        registered them had not heard of that.
+        """
+        self._without_right.update((name, None) for name in names if self._has_no_right(name))
+
+    def without_right(self) -> list[str]:
+        """Return those of which that was noted, and still holds."""
+        self._without_right = {name: None for name in self._without_right if self._has_no_right(name)}
+        return list(self._without_right)
+
+    def _has_no_right(self, name: str) -> bool:
         registry = self._registry
-        revoked = [name for name in self._revoked if registry.created and name in registry.subscriptions]
-        self._revoked = {name: None for name in revoked if not registry.admits("subscriber", name)}
-        return list(self._revoked)
+        known = registry.subscriptions.get(name)
+        if known is None or not registry.created:
+            return False
+        life = registry.life_of("subscriber", name)
+        has_left = 0 < known.incarnation < life and registry.has_unsubscribed(name, life - 1)
+        return has_left or not registry.admits("subscriber", name)

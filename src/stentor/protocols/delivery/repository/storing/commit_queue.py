@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from stentor.machine import SECOND, Commit, CommitFailed, Stop
 from stentor.model.control import HandedOut, StreamRanges
-from stentor.model.record import Entry, Fact, Record, RecordHeader
+from stentor.model.stored.record import Entry, Fact, Record, RecordHeader
 from stentor.protocols.delivery.repository.deferred import Answer, AwaitSharing, Deferred
 from stentor.protocols.delivery.repository.storing.event_log import HORIZON
 from stentor.protocols.delivery.repository.storing.publisher_stream import PublisherStream

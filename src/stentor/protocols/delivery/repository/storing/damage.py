@@ -9,10 +9,10 @@ from collections.abc import Iterator
 
 from stentor.machine import Scanned
 from stentor.model.control import GossipVoid, StreamRanges
-from stentor.model.count import counted
 from stentor.model.errors import Refusal, Refused
-from stentor.model.report import DamageReport
-from stentor.model.span import Span
+from stentor.model.reports.report import DamageReport
+from stentor.model.stored.span import Span
+from stentor.model.wording.count import counted
 from stentor.protocols.delivery.replication.gossip import Gossip
 from stentor.protocols.delivery.repository.serving.subscriber_feeds import SubscriberFeeds
 from stentor.protocols.delivery.repository.storing.publisher_stream import PublisherStream

@@ -12,7 +12,7 @@ from stentor.model.communication import bundle_of, within_of
 from stentor.model.control import EgressRelease
 from stentor.model.errors import Refusal, Refused
 from stentor.model.ids import topic_id
-from stentor.model.record import Kind, RecordHeader
+from stentor.model.stored.record import RecordHeader, RecordKind
 from stentor.protocols.delivery.replication.bundle import PeerRepository
 from stentor.protocols.delivery.repository.registry import top_of
 from stentor.protocols.delivery.repository.serving.subscriber_feeds import LETTER
@@ -42,12 +42,12 @@ class EgressHold:
         return self.is_held and _is_top(self._unit)
 
     def storages(self, node: str) -> tuple[str, ...]:
-        """The system storages for a publisher at this broker."""
+        """Return the system storages for a publisher at this broker."""
         unit = top_of(node)
         return tuple(name for name, serves in self._registry.units.items() if unit and serves == unit)
 
     def unit_of(self, node: str) -> str:
-        """Within which unit a client at this broker speaks and listens; "" is everywhere."""
+        """Return the unit within which a client at this broker speaks and listens; "" is everywhere."""
         return top_of(node) if self.is_held else ""
 
     def obey(self) -> None:
@@ -86,14 +86,14 @@ class EgressHold:
         )
 
     def pass_on(self, lines: Iterable[RecordHeader], publishers: Container[int]) -> None:
-        """These are durable here: those of the publishers that we steer may leave the unit."""
+        """Let what is durable here leave the unit, of the publishers that we steer."""
         if not self.is_storage:
             return
         letter: list[Block] = []
         upto = self._passed
         for line in lines:
             record = self._log.at(line.sequence)
-            if line.kind is not Kind.EVENTS or line.publisher not in publishers or record is None:
+            if line.kind is not RecordKind.EVENTS or line.publisher not in publishers or record is None:
                 continue
             letter.append(self._log.block(record))
             upto = max(upto, line.end)
@@ -109,8 +109,8 @@ class EgressHold:
         self._passed = upto
 
     def is_received(self, stream: PublisherStream, last: int) -> bool:
-        """Whether every other top-level unit, and those who serve everyone, have all up to a number: else it is kept,
-        however long they are away.
+        """Return whether every other top-level unit, and those who serve everyone, have all up to a number: else it is
+        kept, however long they are away.
         """
         if not self.is_held:
             return True
@@ -121,7 +121,9 @@ class EgressHold:
         return all(units.values())
 
     def waits(self, living: Container[PeerRepository]) -> bool:
-        """Whether all system storages of a unit are away: they alone may have what others miss, and will come back."""
+        """Return whether all system storages of a unit are away: they alone may have what others miss, and will come
+        back.
+        """
         if not self.is_held:
             return False
         peers = self._state.bundle.peers.values()

@@ -1,7 +1,7 @@
-"""The store: how events get their sequence numbers, without gaps and in the order of each publisher.
+"""The event log: how events get their sequence numbers, without gaps and in the order of each publisher.
 
-Readers see everything up to the horizon: what is durable on as many repositories as asked for, with nothing reserved
-before it.
+Subscribers see everything up to the horizon: what is durable on as many repositories as asked for, with nothing
+reserved before it.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -12,9 +12,9 @@ import numpy as np
 from stentor.model.attribute import EMPTY_SCHEMA, Schema
 from stentor.model.ids import NO_SCHEMA
 from stentor.model.ranges import LAST_SEQUENCE
-from stentor.model.record import Fact, Kind, LedgerContents, Record, RecordHeader, StreamId
-from stentor.model.record_columns import RecordColumns, chapters_of
-from stentor.model.span import Span, Spans
+from stentor.model.stored.record import Fact, LedgerContents, Record, RecordHeader, RecordKind, StreamId
+from stentor.model.stored.record_columns import RecordColumns, chapters_of
+from stentor.model.stored.span import Span, Spans
 from stentor.protocols.delivery.repository.registry import LIFE
 from stentor.protocols.delivery.repository.serving.record_audience import Part, cut
 from stentor.protocols.delivery.repository.storing.floor_facts import floor_key, recall_floors
@@ -112,7 +112,7 @@ class EventLog:
                 self.streams[line.stream].file(line)
                 if line.is_written_off:
                     self.losses[self.streams[line.stream]] = None
-                if line.kind is Kind.SKIPPED:
+                if line.kind is RecordKind.SKIPPED:
                     self.streams[line.stream].durable.add(line.first, line.last)
             elif line.is_damaged:
                 self.unknown.add(line.sequence, line.end)
@@ -120,13 +120,13 @@ class EventLog:
             self.streams[key].recall(events)
 
     def see(self, records: Iterable[Record], damaged: Iterable[RecordHeader]) -> int:
-        """Records that were there when we began and that no reader was shown; returns where to go on."""
+        """Take in records that no subscriber was shown before the ledger was closed; return where to go on."""
         end = self.next
         found = [*((record, False) for record in records), *((Record(line), True) for line in damaged)]
         for record, is_lost in sorted(found, key=lambda each: each[0].line.sequence):
             if self._recent.end < record.line.sequence - 1:  # lost without a trace
                 lost = RecordHeader(
-                    self._recent.end + 1, record.line.sequence - 1 - self._recent.end, 0, 0, 0, Kind.RESERVED
+                    self._recent.end + 1, record.line.sequence - 1 - self._recent.end, 0, 0, 0, RecordKind.RESERVED
                 )
                 self.unknown.add(lost.sequence, lost.end)
                 self._recent.put(Record(lost))
@@ -144,7 +144,7 @@ class EventLog:
         self.strangers += block.count
 
     def fetch(self, now: int, block: Block, whole: bool = False, stored: int | None = None) -> None:
-        """Events came from another repository; all of them are to be kept if it stores the same, for publishers too.
+        """Take in events from another repository; all of them are to be kept if it stores the same, for publishers too.
         They are as old as it says, unless its clock is ahead of ours.
         """
         if self.streams.is_over((block.publisher, block.incarnation)):
@@ -157,7 +157,7 @@ class EventLog:
             self._take(stream, block, fetched=not whole, stored=stored)
 
     def receive(self, now: int, block: Block, known: bool, ordered: bool = False) -> None:
-        """Events came; `known` tells that their publisher may publish, `ordered` that they came with their numbers."""
+        """Take in events; `known` tells that their publisher may publish, `ordered` that they bring their numbers."""
         key, first, last = (block.publisher, block.incarnation), block.catenation, block.last()
         known = known and self.is_past_known(key)
         if not known and key not in self.streams:
@@ -179,7 +179,7 @@ class EventLog:
     def order(
         self, now: int, key: StreamId, first: int, last: int, known: bool, acknowledged: tuple[Span, ...] = ()
     ) -> PublisherStream | None:
-        """A publisher says what it has sent, and what it knows to be stored. Return its stream, if it is known."""
+        """Note what a publisher says it has sent, and what it knows to be stored. Return its stream, if it is known."""
         known = known and self.is_past_known(key)
         if not known and key not in self.streams:
             self.streams.strangers.order(now, key, first, last, acknowledged)
@@ -261,7 +261,7 @@ class EventLog:
     def confront(self, record: Record, block: Block) -> None:
         """Complain if a block is not what a record holds under the same numbers."""
         line = record.line
-        if line.kind is not Kind.EVENTS or (line.first, line.length) != (block.catenation, block.count):
+        if line.kind is not RecordKind.EVENTS or (line.first, line.length) != (block.catenation, block.count):
             return
         stored = self.block(record)
         if stored.bodies() != block.bodies() or stored.rows() != block.rows():
@@ -286,11 +286,11 @@ class EventLog:
             rest = stream.remains(start, end)
             self._write(stream, part, start, sequence)
             for left, right, number in rest:
-                self._set_aside(RecordHeader(number, right - left + 1, *stream.id, left, Kind.RESERVED))
+                self._set_aside(RecordHeader(number, right - left + 1, *stream.id, left, RecordKind.RESERVED))
 
     def _reserve(self, stream: PublisherStream, first: int, last: int) -> None:
         for start, end in stream.absent([(first, last)]):
-            line = RecordHeader(self.next, end - start + 1, *stream.id, start, Kind.RESERVED)
+            line = RecordHeader(self.next, end - start + 1, *stream.id, start, RecordKind.RESERVED)
             self.next += line.length
             stream.file(line)
             self._set_aside(line)
@@ -312,11 +312,11 @@ class EventLog:
         self.stored += block.count
         parts = cut(audience, block.count) if self._choosing else [Part(0, block.count - 1, audience)]
         for start, end, wanting in parts:
-            line = RecordHeader(sequence + start, end - start + 1, *stream.id, first + start, Kind.SKIPPED)
+            line = RecordHeader(sequence + start, end - start + 1, *stream.id, first + start, RecordKind.SKIPPED)
             record = Record(line)
             if wanting or not self._choosing:
                 part = self._part(block, start, end)
-                line = line._replace(kind=Kind.EVENTS, digest=digest_of(part))
+                line = line._replace(kind=RecordKind.EVENTS, digest=digest_of(part))
                 record = Record(line, bytes(part.frame), wanting, part.time, self._stored_at)
             stream.file(line)
             self._put(record)
@@ -326,9 +326,9 @@ class EventLog:
         self.unwritten.put(record)
 
     def void(
-        self, stream: PublisherStream, spans: Iterable[Span], kind: Kind = Kind.VOID, lost: bool = False
+        self, stream: PublisherStream, spans: Iterable[Span], kind: RecordKind = RecordKind.VOID, lost: bool = False
     ) -> list[Span]:
-        """Readers do not wait for these, and are told of them if they are `lost`. Returns what was missing indeed."""
+        """Let subscribers pass these, and tell them if they are `lost`. Return what was missing indeed."""
         voided = stream.absent(spans)
         if lost:
             self.losses[stream] = None
@@ -341,13 +341,13 @@ class EventLog:
                     stream.file(line)
                     self._put(Record(line))
                     for left, right, number in rest:
-                        self._set_aside(RecordHeader(number, right - left + 1, *stream.id, left, Kind.RESERVED))
+                        self._set_aside(RecordHeader(number, right - left + 1, *stream.id, left, RecordKind.RESERVED))
                 else:
                     stream.announced.remove(start, end)
         return voided
 
     def give_up_skipped(self, stream: PublisherStream, spans: Iterable[Span]) -> bool:
-        """Others give these up: of what is only skipped here no copies will ever be."""
+        """Give up what others give up and is only skipped here: there will be no copies of it."""
         parts = [part for span in spans for part in stream.skipped.within(*span) if part[0] > stream.floor]
         news = [rest for part in parts for rest in stream.voids.missing(*part)]
         stream.voids.update(news)
@@ -356,22 +356,22 @@ class EventLog:
         return bool(news)
 
     def lose(self, line: RecordHeader) -> bool:
-        """A record cannot be read any more. Events are set aside until somebody sends them again, and True is returned;
-        what has no contents is written anew.
+        """Note that a record cannot be read any more. Events are set aside until somebody sends them again, and True is
+        returned; what has no contents is written anew.
         """
         if self.unwritten.holds(line.sequence):
             return False
         stream = self.streams[line.stream] if line.publisher else None
-        lost = line._replace(kind=Kind.RESERVED, digest=line.digest or _DAMAGED)
+        lost = line._replace(kind=RecordKind.RESERVED, digest=line.digest or _DAMAGED)
         is_new = stream is None and not self.unknown.covers(line.sequence, line.end)
         if stream is None:
             self.unknown.add(line.sequence, line.end)
         else:
             passed = stream.skipped if line.last > stream.floor else Spans(((1, stream.floor),))  # nobody needs these
-            for kind, there in ((Kind.VOID, stream.voids), (Kind.SKIPPED, passed)):
+            for kind, there in ((RecordKind.VOID, stream.voids), (RecordKind.SKIPPED, passed)):
                 if there.covers(line.first, line.last):
                     lost = line._replace(kind=kind, digest=_DAMAGED * stream.written_off.covers(line.first, line.last))
-            is_new = lost.kind is Kind.RESERVED and stream.stored.covers(line.first, line.last)
+            is_new = lost.kind is RecordKind.RESERVED and stream.stored.covers(line.first, line.last)
             if is_new:
                 stream.lose(lost)
                 self.streams.unsettle(stream)
@@ -382,9 +382,9 @@ class EventLog:
         return is_new
 
     def write_off(self) -> None:
-        """Readers pass what nobody knows any more, and the numbers that may have been there."""
+        """Let subscribers pass what nobody knows any more, and the numbers that may have been there."""
         for first, last in self.unknown:
-            self._put(Record(RecordHeader(first, last - first + 1, 0, 0, 0, Kind.NOTE)))
+            self._put(Record(RecordHeader(first, last - first + 1, 0, 0, 0, RecordKind.NOTE)))
         self.unknown = Spans()
         for stream in self.streams.values():
             if holes := stream.holes:
@@ -398,7 +398,7 @@ class EventLog:
     def register(self, facts: Sequence[Fact]) -> None:
         """Write registrations; all but those of lives take a sequence number, which readers skip."""
         if not all(fact.key.startswith(LIFE) for fact in facts):
-            self._put(Record(RecordHeader(self.next, 1, 0, 0, 0, Kind.NOTE)))
+            self._put(Record(RecordHeader(self.next, 1, 0, 0, 0, RecordKind.NOTE)))
             self.next += 1
         self.unwritten.write(*facts)
 
@@ -410,23 +410,23 @@ class EventLog:
         marked = [stream for stream, _ in floors if self.streams.get(stream.id) is stream]
         for stream in marked:
             self.streams.unsettle(stream)
-        self._noted = max([self._noted, *(line.sequence for line in lines if line.kind is Kind.NOTE)])
-        events = [line for line in lines if line.kind in (Kind.EVENTS, Kind.SKIPPED)]
+        self._noted = max([self._noted, *(line.sequence for line in lines if line.kind is RecordKind.NOTE)])
+        events = [line for line in lines if line.kind in (RecordKind.EVENTS, RecordKind.SKIPPED)]
         for line in events:
             self.streams[line.stream].durable.add(line.first, line.last)
         return events, marked
 
-    # ---- for readers
+    # ---- for subscribers
 
     def advance(self, copies: int, others: Iterable[str]) -> bool:
-        """Move the horizon over all that is stored on so many repositories; whether it moved."""
+        """Move the horizon over all that is stored on so many repositories; return whether it moved."""
         before = self.horizon
         stable: dict[StreamId, int] = {}
         while (record := self._recent.at(self.horizon + 1)) is not None:
             line = record.line
-            if line.kind is Kind.RESERVED:
+            if line.kind is RecordKind.RESERVED:
                 break
-            if line.kind is Kind.NOTE:
+            if line.kind is RecordKind.NOTE:
                 if line.sequence > self._noted:
                     break
             else:
@@ -440,7 +440,7 @@ class EventLog:
         return self.horizon > before
 
     def at(self, sequence: int) -> Record | None:
-        """A record, if it is in memory."""
+        """Return the record that holds a sequence number, if it is in memory."""
         return self._recent.at(sequence)
 
     def release(self) -> None:
@@ -466,20 +466,20 @@ class EventLog:
         return (self.next if first is None else first) - 1
 
     def forget(self, records: Iterable[RecordHeader]) -> None:
-        """These are done with. Up to where must be written down, or a stream would seem to begin with a gap."""
+        """Forget these. Up to where must be written down, or a stream would seem to begin with a gap."""
         floors: dict[StreamId, None] = {}
         for line in records:
             self.streams.forget_before(line.end + 1)
             if line.publisher:
                 floors[line.stream] = None
-                if line.kind is not Kind.VOID:  # what is void may be stored further on
+                if line.kind is not RecordKind.VOID:  # what is void may be stored further on
                     self.streams[line.stream].forget(line.last)
         for stream in [self.streams[key] for key in floors]:
             self.unwritten.mark_floor(stream)
         self._recent.forget(self.first - 1)
 
     def abandon(self, key: StreamId) -> bool:
-        """Nothing is known of a stream any more, if all of it is forgotten; whether it is so."""
+        """Know nothing of a stream any more, if all of it is forgotten; return whether it is."""
         stream = self.streams.get(key)
         if stream is None or not self.streams.is_collected(stream):
             return False

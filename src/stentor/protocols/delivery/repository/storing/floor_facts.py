@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from stentor.model.record import Fact, StreamId
+from stentor.model.stored.record import Fact, StreamId
 from stentor.protocols.delivery.repository.storing.publisher_stream import PublisherStream
 from stentor.protocols.delivery.repository.storing.streams import Streams
 

@@ -6,7 +6,7 @@ accepts their loss. Until then this repository steers nobody: a subscriber would
 """
 
 from stentor.model.control import GossipVoid, RepositoryAck, RepositoryNak, StreamRanges
-from stentor.model.span import Span, Spans
+from stentor.model.stored.span import Span, Spans
 from stentor.protocols.delivery.replication.gossip import Gossip
 from stentor.protocols.delivery.repository.service import ServiceChange
 from stentor.protocols.delivery.repository.serving.name_holders import NameHolders

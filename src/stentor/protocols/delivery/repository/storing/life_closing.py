@@ -9,7 +9,7 @@ win and not tell of it.
 
 from collections.abc import Iterable
 
-from stentor.model.record import Fact, StreamId
+from stentor.model.stored.record import Fact, StreamId
 from stentor.protocols.delivery.replication.bundle import PeerRepository
 from stentor.protocols.delivery.replication.gossip import Gossip
 from stentor.protocols.delivery.replication.sync_replication import SyncReplication

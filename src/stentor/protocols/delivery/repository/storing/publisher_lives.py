@@ -10,8 +10,8 @@ earlier lives into places before those of the new one.
 from stentor.model.communication import end_name
 from stentor.model.control import Recovery
 from stentor.model.errors import Refusal, Refused
-from stentor.model.record import Fact, StreamId
-from stentor.model.span import Span
+from stentor.model.stored.record import Fact, StreamId
+from stentor.model.stored.span import Span
 from stentor.protocols.delivery.repository.registry_records import PublisherEnds
 from stentor.protocols.delivery.repository.serving.unknown_lives import UnknownLives
 from stentor.protocols.delivery.repository.storing.publisher_stream import PublisherStream

@@ -1,4 +1,4 @@
-"""A stream: the numbers of one publisher's incarnation, as one repository sees them."""
+"""A stream: the numbers of one life of a publisher, as one repository knows them."""
 
 from array import array
 from bisect import bisect_right
@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from stentor.model.record import Kind, RecordHeader, StreamId
-from stentor.model.record_columns import RecordColumns
-from stentor.model.span import Span, Spans
+from stentor.model.stored.record import RecordHeader, RecordKind, StreamId
+from stentor.model.stored.record_columns import RecordColumns
+from stentor.model.stored.span import Span, Spans
 from stentor.wire.block import Block
 
 Numbers = NDArray[np.int64]
@@ -21,52 +21,80 @@ class PublisherStream:
     """What is stored, what is missing, and who else has what."""
 
     __slots__ = (
-        "_digests", "_firsts", "_sequences", "acknowledged", "announced", "asked_at", "changed_at", "damaged",
-        "damages", "durable", "durable_floor", "floor", "forgotten", "held_back", "highest_numbered", "id",
-        "last_sequence", "lost", "peer_floors", "peer_skipped", "peer_stored", "publisher_heard_at", "reserved",
-        "skipped", "stored", "unit_floor", "voids", "waiting", "written_off",
-    )  # fmt: skip
+        "_digests",
+        "_firsts",
+        "_sequences",
+        "acknowledged",
+        "announced",
+        "asked_at",
+        "changed_at",
+        "damaged",
+        "damages",
+        "durable",
+        "durable_floor",
+        "floor",
+        "forgotten",
+        "held_back",
+        "highest_numbered",
+        "id",
+        "last_sequence",
+        "lost",
+        "peer_floors",
+        "peer_skipped",
+        "peer_stored",
+        "publisher_heard_at",
+        "reserved",
+        "skipped",
+        "stored",
+        "unit_floor",
+        "voids",
+        "waiting",
+        "written_off",
+    )
 
     def __init__(self, stream: StreamId) -> None:
         self.id = stream
         # Sets of this stream's numbers, and bounds of them. Invariants, asserted by `validate`:
-        #   durable ⊆ held ∪ skipped            what is durable has a record, or a reason to have none
-        #   held ∩ reserved = ∅                 a record replaces its reservation
-        #   held ∩ voids = ∅ above the floor    so does what comes after it was given up
-        #   damaged ⊆ reserved                  until another repository, or the publisher, sends it again
-        #   written_off ⊆ voids                 readers pass these, and are told
-        #   1 … floor ⊆ held, durable, ordered  what is forgotten counts as stored
-        #   held, reserved ⊆ 1 … top            each of these has a sequence number, or had one
-        #   durable_floor <= floor <= top
-        self.stored = Spans()  # has a record here, durable or about to be; or is forgotten
-        self.durable = Spans()  # … for sure; or is skipped
-        self.announced = Spans()  # said to exist by the publisher, or by a repository that has it
-        self.voids = Spans()  # readers do not wait for them; if one comes after all, it is stored as the newest
-        self.skipped = Spans()  # nobody here wants them
-        # Numbers that were durable here and cannot be read.
-        self.damaged = Spans()
-        self.written_off = Spans()  # an operator has accepted that they are lost
+        #   durable ⊆ stored ∪ skipped               what is durable has a record, or a reason to have none
+        #   stored ∩ reserved = ∅                    a record replaces its reservation
+        #   stored ∩ voids = ∅ above the floor       so does what comes after it was given up
+        #   damaged ⊆ reserved                       until another repository, or the publisher, sends it again
+        #   written_off ⊆ voids                      subscribers pass these, and are told
+        #   1 … floor ⊆ stored, durable, announced   what is forgotten counts as stored
+        #   stored, reserved ⊆ 1 … highest_numbered  each of these has a sequence number, or had one
+        #   durable_floor <= floor <= highest_numbered
+        self.stored = Spans()  # They have a record here, durable or about to be, or are forgotten.
+        self.durable = Spans()  # Their record is durable, or they are skipped.
+        self.announced = Spans()  # The publisher said that they exist, or a repository that has them.
+        self.voids = Spans()  # Subscribers do not wait for them; one that comes after all is stored as the newest.
+        self.skipped = Spans()  # Nobody here wants them.
+        self.damaged = Spans()  # They were durable here and cannot be read.
+        self.written_off = Spans()  # An operator has accepted that they are lost.
         self.highest_numbered = 0  # the highest number that has a sequence number, if only set aside
         self.last_sequence = 0  # under which something of it was stored or set aside
-        self.floor = 0  # all up to it is forgotten
-        self.durable_floor = 0  # … and that is written down
-        self.unit_floor = 0  # … here or elsewhere, some of what lies up to here because storages for units have it
+        self.floor = 0  # All up to it is forgotten.
+        self.durable_floor = 0  # It is written down that all up to it is forgotten.
+        self.unit_floor = 0  # Up to here some events survive only in storages for units.
         self.changed_at = 0  # when something last changed
         self.publisher_heard_at = 0  # when its publisher last spoke
-        self.acknowledged = Spans()  # its publisher does not have these any more
-        self.lost = 0  # when some of that was found to be nowhere; 0 if it is not so
+        self.acknowledged = Spans()  # Its publisher does not have these any more.
+        self.lost = 0  # when some of what was acknowledged was found to be nowhere; 0 if it is not so
         self.asked_at = 0  # when the publisher was last asked for what is missing
         self.reserved: list[tuple[int, int, int]] = []  # first, last, and the sequence number of the first
-        self.peer_stored: dict[str, Spans] = {}  # what other repositories have
-        self.peer_floors: dict[str, int] = {}  # … and have forgotten, those that serve everyone
-        self.forgotten: dict[str, int] = {}  # the same of all, durably
-        self.peer_skipped: dict[str, Spans] = {}  # … or do not, since nobody whom they serve wants it
-        self.damages: dict[str, Spans] = {}  # … or had, and cannot read any more
+        # Of other repositories, by name: what they have, what those that serve everyone have forgotten, what each has
+        # forgotten durably, what they do not have because nobody whom they serve wants it, what they cannot read.
+        self.peer_stored: dict[str, Spans] = {}
+        self.peer_floors: dict[str, int] = {}
+        self.forgotten: dict[str, int] = {}
+        self.peer_skipped: dict[str, Spans] = {}
+        self.damages: dict[str, Spans] = {}
         self.waiting: dict[int, Block] = {}  # the temporary buffer, by first number
         self.held_back = 0  # bytes in it. Invariant: the sum of its frames, at most _MOST_HELD_BACK
         # The records that are held and not forgotten: first number, sequence number and checksum of each. Invariant:
         # they are as many, and in the order of their first numbers, each of which is held.
-        self._firsts, self._sequences, self._digests = array("q"), array("q"), array("Q")
+        self._firsts = array("q")
+        self._sequences = array("q")
+        self._digests = array("Q")
 
     def validate(self) -> None:
         reserved = Spans((first, last) for first, last, _ in self.reserved)
@@ -120,7 +148,7 @@ class PublisherStream:
         first, last = line.first, line.last
         self.highest_numbered, self.last_sequence = max(self.highest_numbered, last), max(self.last_sequence, line.end)
         self.announced.add(first, last)
-        if line.kind is Kind.RESERVED:
+        if line.kind is RecordKind.RESERVED:
             self.reserved.append((first, last, line.sequence))
             self.reserved.sort()
             if line.is_damaged:
@@ -129,8 +157,8 @@ class PublisherStream:
         self._fill(first, last)
         if line.is_written_off:
             self.written_off.add(first, last)
-        if line.kind is not Kind.EVENTS:
-            (self.voids if line.kind is Kind.VOID else self.skipped).add(first, last)
+        if line.kind is not RecordKind.EVENTS:
+            (self.voids if line.kind is RecordKind.VOID else self.skipped).add(first, last)
             return
         self.stored.add(first, last)
         for spans in (self.voids, self.written_off):

@@ -8,7 +8,7 @@ from bisect import bisect_right, insort
 from collections.abc import Iterator
 from itertools import pairwise
 
-from stentor.model.record import Kind, Record
+from stentor.model.stored.record import Record, RecordKind
 
 _OVERHEAD = 256  # bytes of memory that a record costs beside its frame, roughly
 
@@ -73,7 +73,9 @@ class RecentRecords:
             former = self._records[self._sequences[at - 1]]
             if former.line.end < line.sequence:
                 break
-            assert former.line.kind is Kind.RESERVED or former.line == line, "a record replaces reservations alone"
+            assert former.line.kind is RecordKind.RESERVED or former.line == line, (
+                "a record replaces reservations alone"
+            )
             at -= 1
             del self._records[self._sequences.pop(at)]
             self._count(-_size(former))

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from stentor.machine import Collect, Scanned
-from stentor.model.record import Kind, Record, RecordHeader, StreamId
+from stentor.model.stored.record import Record, RecordHeader, RecordKind, StreamId
 from stentor.protocols.delivery.replication.bundle import PeerRepository
 from stentor.protocols.delivery.replication.membership import MembershipView
 from stentor.protocols.delivery.repository.ledger_reads import WeighRecords
@@ -82,11 +82,11 @@ class Retention:
 
     def _is_deletable(self, record: Record, living: list[PeerRepository]) -> bool:
         line, terms = record.line, self._registry.terms
-        if line.kind is Kind.RESERVED:
+        if line.kind is RecordKind.RESERVED:
             return self._is_past(record)
-        if line.kind is not Kind.EVENTS:
+        if line.kind is not RecordKind.EVENTS:
             self._pass(line)
-            return not (line.kind is Kind.SKIPPED and self._is_behind_void(line))
+            return not (line.kind is RecordKind.SKIPPED and self._is_behind_void(line))
         age = self._age(record)
         stream = self._log.streams[line.stream]
         if not self._log.streams.is_dropped(line) and not self._is_received(stream, line, living):
@@ -145,7 +145,7 @@ class Retention:
         """What was skipped is for nobody for whom events were stored then: others must know. That does not hold for
         what was passed over because others had forgotten it.
         """
-        stream = self._log.streams[line.stream] if line.kind is Kind.SKIPPED else None
+        stream = self._log.streams[line.stream] if line.kind is RecordKind.SKIPPED else None
         if stream is not None and self._unit and line.last > max(stream.floor, stream.unit_floor):
             for each in self._table.destinations.values():
                 if each.served and line.sequence > each.epoch and not each.has(line):

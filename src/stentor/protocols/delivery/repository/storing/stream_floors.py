@@ -7,8 +7,8 @@ got it must not wait for it, nor take it for a gap that its publisher may still 
 from collections.abc import Iterable
 
 from stentor.model.control import StreamRanges
-from stentor.model.record import Kind
-from stentor.model.span import Span, Spans
+from stentor.model.stored.record import RecordKind
+from stentor.model.stored.span import Span, Spans
 from stentor.protocols.delivery.replication.bundle import PeerRepository
 from stentor.protocols.delivery.repository.serving.dissemination_table import SubscriberProgress
 from stentor.protocols.delivery.repository.storing.publisher_stream import PublisherStream
@@ -34,7 +34,7 @@ class StreamFloors:
         stored = Spans(((1, held.floor), *held.spans)).upto()  # what comes after a gap may turn out to be sent to us
         floor = min([stored, *ends])
         if floor:
-            self._log.void(stream, [(1, floor)], Kind.SKIPPED)  # what was set aside of it
+            self._log.void(stream, [(1, floor)], RecordKind.SKIPPED)  # what was set aside of it
             stream.forget(floor)
             self._log.unwritten.mark_floor(stream)
 
@@ -51,7 +51,7 @@ class StreamFloors:
         floor = self._limit(stream, held.floor, kept)
         gaps = stream.absent([(1, floor)], late=True)
         gaps += [rest for gap in stream.absent([(floor + 1, held.floor)], late=True) for rest in kept.missing(*gap)]
-        self._log.void(stream, gaps, Kind.SKIPPED)
+        self._log.void(stream, gaps, RecordKind.SKIPPED)
         for gap in gaps:
             stream.voids.remove(*gap)
             stream.voids.update(Spans(held.voids).within(*gap))  # nobody ever had these

@@ -7,9 +7,9 @@ as much as one whose publishers have had one.
 from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
 
-from stentor.model.record import RecordHeader, StreamId
-from stentor.model.span import Spans
-from stentor.model.stream_ranges import StreamRanges
+from stentor.model.stored.record import RecordHeader, StreamId
+from stentor.model.stored.span import Spans
+from stentor.model.stored.stream_ranges import StreamRanges
 from stentor.protocols.delivery.repository.storing.publisher_stream import PublisherStream
 from stentor.protocols.delivery.repository.storing.unknown_publishers import UnknownPublishers
 

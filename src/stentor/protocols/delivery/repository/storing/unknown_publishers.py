@@ -8,8 +8,8 @@ or from a repository that has it.
 
 from collections import Counter
 
-from stentor.model.record import StreamId
-from stentor.model.span import Span
+from stentor.model.stored.record import StreamId
+from stentor.model.stored.span import Span
 from stentor.protocols.delivery.repository.storing.publisher_stream import PublisherStream
 from stentor.wire.block import Block
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from stentor.model.record import Entry, Fact, Record, RecordHeader
+from stentor.model.stored.record import Entry, Fact, Record, RecordHeader
 from stentor.protocols.delivery.repository.storing.floor_facts import floor_fact
 from stentor.protocols.delivery.repository.storing.publisher_stream import PublisherStream
 

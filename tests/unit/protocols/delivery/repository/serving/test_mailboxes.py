@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stentor.machine import SECOND, Commit, Committed, Effect, Input, Opened, Report, Scan, Scanned, TimerFired
-from stentor.model.access import TopicTerms
 from stentor.model.attribute import Kind, Schema
 from stentor.model.communication import Role, end_name
 from stentor.model.control import (
@@ -23,7 +22,8 @@ from stentor.model.errors import Refused
 from stentor.model.filter import Filter
 from stentor.model.ids import CatenationNumber, Incarnation, publisher_id, topic_id
 from stentor.model.mail import MAIL, address_of, mail_filter, recipients_of
-from stentor.model.record import Fact, Record
+from stentor.model.stored.record import Fact, Record
+from stentor.model.trust.access import TopicTerms
 from stentor.protocols.delivery.repository.repository import TopicRepository, TopicTick
 from stentor.protocols.delivery.repository.serving import mailboxes
 from stentor.protocols.delivery.settings import RepositorySettings

@@ -243,6 +243,29 @@ def test_what_a_life_said_before_it_unsubscribed_does_not_subscribe_it_again(rep
     assert all("billing" in each.table.destinations for each in bundle.repositories.values()), "the next life may"
 
 
+@pytest.mark.parametrize("node", ["", "b2"])  # at another broker it is registered anew, after it has left
+def test_a_subscriber_that_leaves_is_not_fenced_by_another_repository_that_hears_of_it(node: str) -> None:
+    bundle = PaperBundle("r1", "r2", copies=1)
+    come(bundle, "subscriber", "billing", "r1", 5)
+    bundle.deaf.add("r1")
+    bundle.pass_time(20_000)  # then r2 goes on without r1
+    bundle.clear()
+    bundle.deaf.clear()
+    bundle.deaf.add("r2")
+    unsubscribe(bundle, "r1", 5)
+    bundle.deaf.clear()
+    bundle.deaf.add("r1")
+    again = attempt(5, 2)  # it has not heard the answer
+    bundle.recover("subscriber", "billing", "r2", attempt=again, node=node, asks=False)
+    assert answers(bundle) == [("r2", again, None)]
+    bundle.deaf.clear()
+    bundle.pass_time(3000)
+    assert answers(bundle) == []
+    bundle.say("subscriber", "billing", SubscriberEnd(TOPIC, "billing", again, 5, (), unsubscribes=True), "r2")
+    assert [(sync.attempt, sync.ended) for sync in bundle.told(Sync)] == [(again, True)]
+    assert not any(each.table.destinations for each in bundle.repositories.values())
+
+
 def test_a_fenced_subscriber_cannot_end_the_subscription_of_the_newer_one() -> None:
     bundle = PaperBundle("r1", "r2")
     come(bundle, "subscriber", "billing", "r1", 5)

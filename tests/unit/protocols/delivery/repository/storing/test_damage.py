@@ -6,7 +6,7 @@ from tests.unit.storage.records import events
 
 from stentor.machine import Opened, Scanned
 from stentor.model.control import Persistent, RegistrationReceipt, TopicTask
-from stentor.model.record import Kind, LedgerContents, RecordHeader
+from stentor.model.stored.record import LedgerContents, RecordHeader, RecordKind
 from stentor.protocols.delivery.repository.service import ServiceState
 from stentor.protocols.delivery.repository.storing.event_log import HORIZON
 from stentor.protocols.delivery.repository.storing.publisher_stream import PublisherStream
@@ -142,7 +142,7 @@ def test_what_another_one_can_mend_is_not_given_up() -> None:
     bundle.publish(1, 1)
     bundle.lazy.add("r1")
     stream = stream_of(bundle)
-    record = next(each for each in bundle.ledgers["r1"].records.values() if each.line.kind is Kind.EVENTS)
+    record = next(each for each in bundle.ledgers["r1"].records.values() if each.line.kind is RecordKind.EVENTS)
     bundle.repositories["r1"].damage.on_scanned(Scanned(TOPIC, 0, [], [record.line]))
     assert stream.damaged.covers(1, 1)
     bundle.owner("r1", TopicTask.ACCEPT_LOSS)
@@ -246,7 +246,7 @@ def test_a_record_of_which_nothing_is_left_stops_readers_until_it_is_accepted() 
     bundle.kill("r1")
     ledger = bundle.ledgers["r1"]
     sequence = ledger.numbers()[2][0]
-    ledger.records[sequence] = events(sequence)._replace(line=RecordHeader(sequence, 1, 0, 0, 0, Kind.RESERVED))
+    ledger.records[sequence] = events(sequence)._replace(line=RecordHeader(sequence, 1, 0, 0, 0, RecordKind.RESERVED))
     bundle.start("r1")
     bundle.pass_time(HOUR, 60_000)
     bundle.clear()

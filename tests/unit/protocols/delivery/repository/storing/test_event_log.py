@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from stentor.model.attribute import Value
 from stentor.model.ids import CatenationNumber, Incarnation, PublisherId, TopicId
-from stentor.model.record import Record
+from stentor.model.stored.record import Record
 from stentor.protocols.delivery.besteffort.batch_builder import BatchBuilder, check_columns
 from stentor.protocols.delivery.repository.storing.event_log import EventLog
 from stentor.protocols.delivery.repository.storing.recent_records import Budget

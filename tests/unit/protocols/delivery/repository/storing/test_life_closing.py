@@ -10,8 +10,8 @@ from stentor.model.communication import end_name
 from stentor.model.control import Denial, GossipState, PublisherOrder, RecoveryResponse, StreamRanges, TopicTask
 from stentor.model.errors import Refusal
 from stentor.model.ids import CatenationNumber, Incarnation, publisher_id, topic_id
-from stentor.model.position import Position
-from stentor.model.span import Spans
+from stentor.model.stored.position import Position
+from stentor.model.stored.span import Spans
 from stentor.wire.block import Block, Origin, encode
 
 SHOP = int(publisher_id("", end_name("publisher", "shop", TOPIC)))

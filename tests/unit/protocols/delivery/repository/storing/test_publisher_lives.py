@@ -21,7 +21,7 @@ from stentor.model.control import (
 )
 from stentor.model.errors import Refusal
 from stentor.model.ids import publisher_id
-from stentor.model.record import Kind
+from stentor.model.stored.record import RecordKind
 from stentor.protocols.delivery.repository.registry import PublisherRecord, Registry
 from stentor.protocols.delivery.repository.serving.dissemination_table import DisseminationTable
 from stentor.protocols.delivery.repository.storing.event_log import EventLog
@@ -35,7 +35,7 @@ SHOP = publisher_id("", end_name("publisher", "shop", TOPIC))
 def stored(bundle: PaperBundle, name: str) -> list[tuple[int, int]]:
     """The events that a repository has, in the order of its ledger: the life and the number of each."""
     records = sorted(bundle.ledgers[name].records.items())
-    lines = [record.line for _, record in records if record.line.kind is Kind.EVENTS]
+    lines = [record.line for _, record in records if record.line.kind is RecordKind.EVENTS]
     return [(line.incarnation, line.first + place) for line in lines for place in range(line.length)]
 
 

@@ -4,8 +4,8 @@ from random import Random
 
 import pytest
 
-from stentor.model.record import Kind, LedgerContents, RecordHeader
-from stentor.model.record_columns import RecordColumns, chapters_of
+from stentor.model.stored.record import LedgerContents, RecordHeader, RecordKind
+from stentor.model.stored.record_columns import RecordColumns, chapters_of
 from stentor.protocols.delivery.repository.storing.event_log import EventLog
 from stentor.protocols.delivery.repository.storing.publisher_stream import PublisherStream
 from stentor.protocols.delivery.repository.storing.recent_records import Budget
@@ -21,16 +21,19 @@ def ledger(random: Random, count: int) -> list[RecordHeader]:
     for _ in range(count):
         stream = random.choice(list(tops))
         length = random.randrange(1, 5)
-        kind = random.choices([Kind.EVENTS, Kind.RESERVED, Kind.VOID, Kind.SKIPPED, Kind.NOTE], [20, 1, 2, 2, 1])[0]
+        kind = random.choices(
+            [RecordKind.EVENTS, RecordKind.RESERVED, RecordKind.VOID, RecordKind.SKIPPED, RecordKind.NOTE],
+            [20, 1, 2, 2, 1],
+        )[0]
         line = RecordHeader(following, length, *stream, tops[stream] + 1, kind, random.getrandbits(64))
-        if kind is Kind.NOTE:
+        if kind is RecordKind.NOTE:
             line = RecordHeader(following, 1, 0, 0, 0, kind)
         elif voids and random.random() < 0.1:
             late = voids.pop()
-            line = late._replace(sequence=following, kind=Kind.EVENTS)
+            line = late._replace(sequence=following, kind=RecordKind.EVENTS)
         else:
             tops[stream] += length
-            voids += [line] if kind is Kind.VOID else []
+            voids += [line] if kind is RecordKind.VOID else []
         lines.append(line)
         following = line.end + 1
     return lines
@@ -67,4 +70,4 @@ def test_chapters_hold_all_lines_in_order() -> None:
     chapters = list(chapters_of(lines))
     assert len(chapters) == 3
     assert [line for chapter in chapters for line in chapter.lines()] == lines
-    assert list(RecordColumns.of(lines).others()) == [line for line in lines if line.kind is not Kind.EVENTS]
+    assert list(RecordColumns.of(lines).others()) == [line for line in lines if line.kind is not RecordKind.EVENTS]

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from stentor.model.record import Kind, Record, RecordHeader
+from stentor.model.stored.record import Record, RecordHeader, RecordKind
 from stentor.protocols.delivery.repository.storing.recent_records import Budget, RecentRecords
 
 RECORD = 1024  # bytes that one of these takes
@@ -12,7 +12,7 @@ BUDGET = 64 * RECORD
 def put(tail: RecentRecords, numbers: Sequence[int]) -> None:
     """Records that are stored, and shown to readers at once."""
     for number in numbers:
-        tail.put(Record(RecordHeader(number, 1, 1, 1, number, Kind.EVENTS), bytes(RECORD - 256)))
+        tail.put(Record(RecordHeader(number, 1, 1, 1, number, RecordKind.EVENTS), bytes(RECORD - 256)))
         tail.trim(number)
 
 
@@ -46,7 +46,7 @@ def test_what_readers_were_not_shown_stays_whatever_it_takes() -> None:
     budget = Budget(BUDGET)
     waiting, other = RecentRecords(1, budget), RecentRecords(1, budget)
     for number in range(1, 101):
-        waiting.put(Record(RecordHeader(number, 1, 1, 1, number, Kind.EVENTS), bytes(RECORD - 256)))
+        waiting.put(Record(RecordHeader(number, 1, 1, 1, number, RecordKind.EVENTS), bytes(RECORD - 256)))
     put(other, range(1, 11))
     assert kept(waiting, 100) == 100
 
@@ -64,7 +64,7 @@ def test_what_is_forgotten_takes_no_memory() -> None:
     budget = Budget(BUDGET)
     recent = RecentRecords(1, budget)
     put(recent, range(1, 31))
-    recent.put(Record(RecordHeader(31, 1, 1, 1, 31, Kind.EVENTS), bytes(RECORD - 256)))
+    recent.put(Record(RecordHeader(31, 1, 1, 1, 31, RecordKind.EVENTS), bytes(RECORD - 256)))
     recent.forget(20)
     assert (recent.size, recent.start) == (11 * RECORD, 21)
     assert [recent.at(number) is not None for number in (20, 21, 31)] == [False, True, True]

@@ -6,7 +6,7 @@ from tests.paper.bundle import KEEPER, TOPIC, PaperBundle
 from stentor.model.communication import end_name, repository_name
 from stentor.model.control import GossipState, RecoveryResponse, StreamRanges, TopicTask
 from stentor.model.ids import publisher_id
-from stentor.model.record import Kind, RecordHeader
+from stentor.model.stored.record import RecordHeader, RecordKind
 from stentor.protocols.delivery.replication.bundle import PeerRepository
 from stentor.protocols.delivery.repository.registry import SubscriptionRecord
 from stentor.protocols.delivery.repository.serving.dissemination_table import DisseminationTable
@@ -110,8 +110,8 @@ def floors() -> tuple[StreamFloors, PublisherStream, DisseminationTable]:
     """A repository that has 5 … 10 of a stream, for a subscriber that has nothing yet."""
     state = TopicState(TOPIC, RepositorySettings(name="r2"), Budget(0))
     stream = state.streams[STREAM]
-    stream.file(RecordHeader(1, 4, *STREAM, 1, Kind.RESERVED))
-    stream.file(RecordHeader(5, 6, *STREAM, 5, Kind.EVENTS))
+    stream.file(RecordHeader(1, 4, *STREAM, 1, RecordKind.RESERVED))
+    stream.file(RecordHeader(5, 6, *STREAM, 5, RecordKind.EVENTS))
     stream.durable.add(5, 10)
     state.table.add("billing", SubscriptionRecord(""), 0, True)
     return StreamFloors(state), stream, state.table
@@ -191,7 +191,7 @@ def test_what_nobody_ever_had_is_not_told_to_be_stored_though_it_is_forgotten() 
 def test_the_floor_does_not_rise_over_what_is_being_written() -> None:
     floors_, stream, table = floors()
     table.destinations["billing"].mark(STREAM, 5, 12)
-    stream.file(RecordHeader(11, 2, *STREAM, 11, Kind.EVENTS))
+    stream.file(RecordHeader(11, 2, *STREAM, 11, RecordKind.EVENTS))
     floors_.follow(stream, StreamRanges(*STREAM, 20, ()), ())
     assert stream.floor == stream.known == 10
     stream.durable.add(11, 12)

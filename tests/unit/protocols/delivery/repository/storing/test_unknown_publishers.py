@@ -21,8 +21,8 @@ from stentor.model.control import (
 )
 from stentor.model.errors import Refusal, Refused
 from stentor.model.ids import publisher_id
-from stentor.model.position import Position
-from stentor.model.reading import Page, PageRequest, StockRequest
+from stentor.model.stored.position import Position
+from stentor.model.stored.reading import Page, PageRequest, StockRequest
 from stentor.protocols.delivery.repository import registry as registry_module
 from stentor.protocols.delivery.repository.ledger_reads import WeighRecords
 from stentor.protocols.delivery.repository.registry import SubscriptionRecord

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from stentor.model.record import Kind, RecordHeader, StreamId
+from stentor.model.stored.record import RecordHeader, RecordKind, StreamId
 
 LONGEST = 4096  # lines
 
@@ -32,18 +32,18 @@ class RecordColumns(NamedTuple):
 
     def line(self, at: int) -> RecordHeader:
         sequence, length, publisher, incarnation, first, kind, digest = (column[at].item() for column in self)
-        return RecordHeader(sequence, length, publisher, incarnation, first, Kind(kind), digest)
+        return RecordHeader(sequence, length, publisher, incarnation, first, RecordKind(kind), digest)
 
     def lines(self) -> Iterator[RecordHeader]:
         return map(self.line, range(len(self.sequence)))
 
     def others(self) -> Iterator[RecordHeader]:
         """Those that hold no events."""
-        return map(self.line, np.flatnonzero(self.kind != Kind.EVENTS).tolist())
+        return map(self.line, np.flatnonzero(self.kind != RecordKind.EVENTS).tolist())
 
     def streams(self) -> Iterator[tuple[StreamId, "RecordColumns"]]:
         """Those that do, stream by stream, each in the order of its catenation numbers."""
-        events = self._of(np.flatnonzero(self.kind == Kind.EVENTS))
+        events = self._of(np.flatnonzero(self.kind == RecordKind.EVENTS))
         events = events._of(np.lexsort((events.sequence, events.first, events.incarnation, events.publisher)))
         changes = np.diff(events.publisher) | np.diff(events.incarnation)
         bounds = [0, *(np.flatnonzero(changes) + 1).tolist(), len(events.sequence)]

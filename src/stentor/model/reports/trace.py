@@ -12,7 +12,7 @@ import msgspec
 
 from stentor.model.attribute import Kind, Schema
 from stentor.model.ids import fingerprint
-from stentor.model.span import Span
+from stentor.model.stored.span import Span
 
 TRACE: Final = "$stentor/trace"
 LEDGER: Final = "ledger"  # the `peer` of a row that a repository tells again from its ledger after it was opened

@@ -1,6 +1,6 @@
 """Sets of numbers as ranges."""
 
-from stentor.model.span import Spans
+from stentor.model.stored.span import Spans
 
 
 def test_nothing_is_within_a_range_that_ends_before_it_begins() -> None:

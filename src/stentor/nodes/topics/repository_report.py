@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 
-from stentor.model.status import TopicHealth
-from stentor.model.trace import kept_of
-from stentor.nodes.managed_topic import ManagedTopic
-from stentor.nodes.sleeping_topics import SleepingTopics
-from stentor.nodes.unserved_topics import UnservedTopics
+from stentor.model.reports.status import TopicHealth
+from stentor.model.reports.trace import kept_of
+from stentor.nodes.topics.managed_topic import ManagedTopic
+from stentor.nodes.topics.sleeping_topics import SleepingTopics
+from stentor.nodes.topics.unserved_topics import UnservedTopics
 from stentor.protocols.delivery.settings import RepositorySettings
 
 
@@ -20,7 +20,10 @@ class RepositoryReporter:
         sleeping: SleepingTopics,
         unserved: UnservedTopics,
     ) -> None:
-        self._settings, self._managed, self._sleeping, self._unserved = settings, managed, sleeping, unserved
+        self._settings = settings
+        self._managed = managed
+        self._sleeping = sleeping
+        self._unserved = unserved
         self._kept = kept_of(settings.name)  # traces are no topic of users
 
     def health(self) -> dict[str, TopicHealth]:

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from stentor.model.trace import (
+from stentor.model.reports.trace import (
     SCHEMA,
     Intent,
     Trace,

@@ -9,7 +9,7 @@ from hashlib import blake2b
 
 import msgspec
 
-from stentor.model.access import MEMBER, TOPIC, SharedFact
+from stentor.model.trust.access import MEMBER, TOPIC, SharedFact
 
 Stamped = tuple[int, str, bytes]  # version, who wrote it, value
 PORTION = 24 << 10  # bytes of facts in one message: some hundred, which a broker learns in some milliseconds

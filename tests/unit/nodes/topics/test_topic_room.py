@@ -5,11 +5,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from stentor.model.access import TOPIC, TopicTerms
+from stentor.model.control import Registration, TopicTask
 from stentor.model.errors import Refusal, Refused
-from stentor.model.trace import kept_of
-from stentor.nodes.managed_topic import ManagedTopic
-from stentor.nodes.topic_room import TopicRoom, owner_in
+from stentor.model.reports.trace import kept_of
+from stentor.model.trust.access import TOPIC, TopicTerms
+from stentor.nodes.topics.managed_topic import ManagedTopic
+from stentor.nodes.topics.topic_room import TopicRoom, owner_in
+from stentor.policies.access import AccessRule
 from stentor.protocols.delivery.repository.repository import TopicRepository
 from stentor.protocols.delivery.settings import RepositorySettings
 
@@ -91,3 +93,30 @@ def test_an_invitation_tells_whose_topic_it_is() -> None:
     assert owner_in((("member/r1", 1, "x", b"1"), (TOPIC, 1, "x", terms))) == "alice"
     assert owner_in(((TOPIC, 1, "x", b"\xc1 no terms"),)) == ""
     assert owner_in(()) == ""
+
+
+QUOTES = AccessRule(principals=("alice",), topics=("quotes/#",), publish=True)
+
+
+@pytest.mark.parametrize(
+    ("creator", "topic", "may"),
+    [
+        ("alice", "quotes/ibm", True),
+        ("mallory", "quotes/ibm", False),
+        ("mallory", "orders", True),
+        ("operator", "quotes/ibm", True),
+        ("mallory", "$mail", False),
+    ],
+)
+def test_what_access_lines_give_to_some_is_not_created_by_others(creator: str, topic: str, may: bool) -> None:
+    asked = TopicRoom(RepositorySettings(name="r1"), {}, {}, (QUOTES,))
+    asked.operator = "operator"
+    event = Registration(topic, creator, 1, TopicTask.CREATE, principal=creator, repositories=("r1",), born=1)
+    if may:
+        asked.check_creation(event, now=1)
+        return
+    with pytest.raises(Refused) as refused:
+        asked.check_creation(event, now=1)
+    assert refused.value.code is Refusal.NOT_AUTHORISED
+    assert "operators" in refused.value.reason
+    assert "token" not in refused.value.reason

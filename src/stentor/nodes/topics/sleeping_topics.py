@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 
 from stentor.machine import SECOND, Effect, StartTimer, StopTimer
-from stentor.model.access import SharedFact
-from stentor.model.facts import portions
-from stentor.model.status import TopicHealth
+from stentor.model.reports.status import TopicHealth
+from stentor.model.trust.access import SharedFact
+from stentor.model.trust.facts import portions
 from stentor.protocols.delivery.repository.repository import TopicRepository, TopicTick
 from stentor.protocols.delivery.repository.serving.steered_publisher import SteeredPublisher
 from stentor.protocols.delivery.settings import RepositorySettings

@@ -2,7 +2,7 @@
 
 import pytest
 
-from stentor.model.count import counted
+from stentor.model.wording.count import counted
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import msgspec
 StreamId = tuple[int, int]  # a publisher's id and its incarnation: catenation numbers grow by one within a stream
 
 
-class Kind(enum.IntEnum):
+class RecordKind(enum.IntEnum):
     EVENTS = 0  # `frame` is an events frame
     VOID = 1  # nobody has these and nobody will: readers skip them
     NOTE = 2  # a registration took this number: readers skip it
@@ -25,7 +25,7 @@ class RecordHeader(NamedTuple):
     publisher: int
     incarnation: int
     first: int
-    kind: Kind
+    kind: RecordKind
     # The frame's checksum: two bodies under one number have two. What is reserved or void has none, unless events were
     # here and were damaged: a mark that is as durable as the line.
     digest: int = 0
@@ -33,12 +33,12 @@ class RecordHeader(NamedTuple):
     @property
     def is_damaged(self) -> bool:
         """Whether this is what is left of events that cannot be read; without a publisher nobody knows of which."""
-        return self.kind is Kind.RESERVED and (self.digest != 0 or not self.publisher)
+        return self.kind is RecordKind.RESERVED and (self.digest != 0 or not self.publisher)
 
     @property
     def is_written_off(self) -> bool:
         """Whether events were here that were damaged, and an operator has accepted that."""
-        return self.kind is Kind.VOID and self.digest != 0
+        return self.kind is RecordKind.VOID and self.digest != 0
 
     @property
     def stream(self) -> StreamId:

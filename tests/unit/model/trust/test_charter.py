@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stentor.model.access import Grant, Membership, SharedFact, TopicTerms
-from stentor.model.charter import Charter, check_facts, named_member
 from stentor.model.errors import FrameError
-from stentor.model.facts import PORTION, portions
+from stentor.model.trust.access import Grant, Membership, SharedFact, TopicTerms
+from stentor.model.trust.charter import Charter, check_facts, named_member
+from stentor.model.trust.facts import PORTION, portions
 
 _encode = msgspec.msgpack.encode
 

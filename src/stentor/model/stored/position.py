@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 
 from stentor.model.control import StreamRanges
 from stentor.model.errors import InvalidInput
-from stentor.model.record import StreamId
-from stentor.model.span import Spans
+from stentor.model.stored.record import StreamId
+from stentor.model.stored.span import Spans
 
 
 class Position:

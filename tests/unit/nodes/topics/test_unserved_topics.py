@@ -3,9 +3,9 @@
 import msgspec
 
 from stentor.machine import SECOND
-from stentor.nodes.managed_topic import ManagedTopic
-from stentor.nodes.topic_room import NO_FILES, TopicRoom
-from stentor.nodes.unserved_topics import UnservedTopics
+from stentor.nodes.topics.managed_topic import ManagedTopic
+from stentor.nodes.topics.topic_room import NO_FILES, TopicRoom
+from stentor.nodes.topics.unserved_topics import UnservedTopics
 from stentor.protocols.delivery.repository.repository import TopicRepository
 from stentor.protocols.delivery.settings import RepositorySettings
 

@@ -10,17 +10,18 @@ from collections.abc import Mapping
 
 import msgspec
 
-from stentor.model.access import ANONYMOUS, TOPIC, SharedFact, TopicTerms
 from stentor.model.control import Registration
-from stentor.model.count import counted
 from stentor.model.errors import Refusal, Refused
 from stentor.model.mail import MAIL
-from stentor.model.place import UNPROVED, is_operator_name
-from stentor.model.report import Unwillingness
+from stentor.model.reports.report import Unwillingness
+from stentor.model.reports.trace import kept_of
 from stentor.model.topic import matches
-from stentor.model.trace import kept_of
-from stentor.nodes.managed_topic import ManagedTopic
-from stentor.nodes.sleeping_topics import SleepingTopic
+from stentor.model.trust.access import ANONYMOUS, TOPIC, SharedFact, TopicTerms
+from stentor.model.trust.place import UNPROVED, is_operator_name
+from stentor.model.wording.count import counted
+from stentor.nodes.topics.managed_topic import ManagedTopic
+from stentor.nodes.topics.sleeping_topics import SleepingTopic
+from stentor.policies.access import AccessRule, deny_creating
 from stentor.protocols.delivery.repository.storing.recent_records import Budget
 from stentor.protocols.delivery.settings import RepositorySettings
 
@@ -40,8 +41,12 @@ class TopicRoom:
         settings: RepositorySettings,
         managed: Mapping[str, ManagedTopic],
         sleeping: Mapping[str, SleepingTopic],
+        rules: tuple[AccessRule, ...] = (),
     ) -> None:
-        self._settings, self._managed, self._sleeping = settings, managed, sleeping
+        self._settings = settings
+        self._managed = managed
+        self._sleeping = sleeping
+        self._rules = rules  # the `[[access]]` lines: what they give to some is not created by others
         self._kept = kept_of(settings.name)  # traces, which are no topic of users
         self.operator = ""
         self.is_retiring = False  # it leaves all topics, and ends
@@ -67,11 +72,20 @@ class TopicRoom:
             raise Refused(Refusal.UNKNOWN, f"{self._settings.name} is none of its repositories")
         if max(event.born, event.after) > now + _EARLY:
             raise Refused(Refusal.PROTOCOL, "this topic would be created tomorrow or later: is your clock right?")
-        if event.topic == MAIL and not is_operator_name(event.sender):
-            raise Refused(Refusal.NOT_AUTHORISED, UNPROVED)
+        if not is_operator_name(event.sender):
+            self._check_creator(event.topic, event.principal)
         if event.topic.startswith("$") and event.topic != MAIL:
             raise Refused(Refusal.TOPIC, f"{event.topic!r}: topics that begin with '$' are ours")
         self.check(event.topic, event.principal)
+
+    def _check_creator(self, topic: str, principal: str) -> None:
+        """Raise Refused if a topic is to be created by operators only, or by others than this one."""
+        if topic == MAIL:
+            way = UNPROVED if principal == ANONYMOUS else f"{MAIL} is created by nodes and operators only"
+            raise Refused(Refusal.NOT_AUTHORISED, way)
+        denied = deny_creating(self._rules, principal, topic)
+        if denied is not None and principal != self.operator:
+            raise Refused(denied.code, denied.reason)
 
     def unwillingness(self, topic: str, owner: str) -> Unwillingness | None:
         """Return why a topic of this owner would be refused; None if it would not, or is managed here already."""

@@ -7,8 +7,8 @@ the memory and the files for all at once. One that somebody asks for is opened a
 from collections.abc import Iterable, Iterator
 
 from stentor.machine import SECOND
-from stentor.model.status import TopicHealth
-from stentor.nodes.topic_room import NO_FILES, TopicRoom
+from stentor.model.reports.status import TopicHealth
+from stentor.nodes.topics.topic_room import NO_FILES, TopicRoom
 
 _AT_ONCE = 2_000  # topics: a quarter of a MiB and 5 ms of a core each, so half a GiB and half of a core
 _PAUSE = 20 * SECOND  # in which a topic where nothing happens is opened, told to brokers and asleep

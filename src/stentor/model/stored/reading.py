@@ -26,7 +26,7 @@ from stentor.model.ranges import (
     Text,
     Token,
 )
-from stentor.model.stream_ranges import StreamsHeld
+from stentor.model.stored.stream_ranges import StreamsHeld
 
 
 class StockRequest(ControlEvent, frozen=True, array_like=True, tag="stock?", gc=False):

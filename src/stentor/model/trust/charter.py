@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from stentor.model.access import AWAITED, GRANT, MEMBER, TOPIC, Grant, Membership, SharedFact, TopicTerms
 from stentor.model.errors import FrameError, InvalidInput, Refusal
-from stentor.model.facts import Facts, Stamped, rank_of
 from stentor.model.ranges import check_client_name
 from stentor.model.topic import check_topic
+from stentor.model.trust.access import AWAITED, GRANT, MEMBER, TOPIC, Grant, Membership, SharedFact, TopicTerms
+from stentor.model.trust.facts import Facts, Stamped, rank_of
 
 _LONGEST_VALUE = 4096  # bytes; terms, a membership and a grant have a principal and some numbers
 _LONGEST_WRITER = 1024  # characters: a principal, or the name of a repository

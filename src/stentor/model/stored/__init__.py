@@ -1,0 +1,1 @@
+"""What repositories store: records, sets of their numbers, positions in them, and requests to read them."""

@@ -1,0 +1,1 @@
+"""Words for people: numbers with their nouns, and what somebody who mistyped a word probably meant."""
