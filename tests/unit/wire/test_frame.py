@@ -83,8 +83,10 @@ floats = st.floats(0, 1e6)
 stamps = st.tuples(i64, texts)
 wants = st.lists(st.tuples(texts, texts), max_size=3).map(tuple)
 MESSAGES: dict[type[Message], st.SearchStrategy[Message]] = {
-    Hello: st.builds(Hello, texts, i64, i64, texts, floats, texts),
-    Welcome: st.builds(Welcome, texts, i64, texts, i64, i64, floats, texts),
+    Hello: st.builds(Hello, name=texts, incarnation=i64, window=i64, role=texts, heartbeat=floats, agent=texts),
+    Welcome: st.builds(
+        Welcome, node=texts, boot=i64, principal=texts, window=i64, largest_body=i64, heartbeat=floats, agent=texts
+    ),
     Rejection: st.builds(Rejection, st.sampled_from(Refusal), texts),
     Topic: st.builds(Topic, i64, texts),
     SchemaDefinition: st.builds(
@@ -110,34 +112,48 @@ MESSAGES: dict[type[Message], st.SearchStrategy[Message]] = {
     ViewReport: st.builds(ViewReport, i64, texts.map(msgspec.msgpack.encode).map(msgspec.Raw)),
     ExplanationRequest: st.builds(
         ExplanationRequest,
-        i64,
-        texts,
-        st.dictionaries(texts, st.booleans() | i64 | floats | texts, max_size=3),
-        i64,
-        st.none() | st.dictionaries(i64, i64, max_size=3),
+        token=i64,
+        topic=texts,
+        attributes=st.dictionaries(texts, st.booleans() | i64 | floats | texts, max_size=3),
+        level=i64,
+        masks=st.none() | st.dictionaries(i64, i64, max_size=3),
     ),
     ExplanationReport: st.builds(ExplanationReport, i64, texts.map(msgspec.msgpack.encode).map(msgspec.Raw)),
-    AdminRequest: st.builds(AdminRequest, i64, st.sampled_from(AdminTask), texts, texts, floats),
+    AdminRequest: st.builds(
+        AdminRequest, token=i64, task=st.sampled_from(AdminTask), name=texts, address=texts, cost=floats
+    ),
     AdminReceipt: st.builds(AdminReceipt, i64, st.none() | st.sampled_from(Refusal), texts),
     Presence: st.builds(
         Presence,
-        texts,
-        i64,
-        texts,
-        i64,
-        texts,
-        st.lists(st.builds(Gateway, texts, i64, i64), max_size=3).map(tuple),
-        i64,
-        st.booleans(),
+        unit=texts,
+        version=i64,
+        speaker=texts,
+        number=i64,
+        address=texts,
+        gateways=st.lists(st.builds(Gateway, texts, i64, i64), max_size=3).map(tuple),
+        members=i64,
+        left=st.booleans(),
     ),
-    ProfileChange: st.builds(ProfileChange, texts, stamps, stamps, wants, wants, i64, st.booleans()),
+    ProfileChange: st.builds(
+        ProfileChange,
+        unit=texts,
+        before=stamps,
+        stamp=stamps,
+        added=wants,
+        removed=wants,
+        predicates=i64,
+        more=st.booleans(),
+    ),
     Inventory: st.builds(
         Inventory, texts, st.dictionaries(texts, stamps, max_size=3), st.dictionaries(texts, stamps, max_size=3)
     ),
     LinkCost: st.builds(LinkCost, floats),
     Digest: st.builds(Digest, st.dictionaries(texts, i64, max_size=3), i64),
     AccessFacts: st.builds(
-        AccessFacts, texts, st.lists(st.tuples(texts, i64, texts, st.binary(max_size=9)), max_size=3).map(tuple), i64
+        AccessFacts,
+        topic=texts,
+        facts=st.lists(st.tuples(texts, i64, texts, st.binary(max_size=9)), max_size=3).map(tuple),
+        token=i64,
     ),
     AccessReceipt: st.builds(AccessReceipt, i64),
     AccessInventory: st.builds(AccessInventory, texts, texts, st.dictionaries(texts, i64, max_size=3)),
@@ -146,10 +162,22 @@ MESSAGES: dict[type[Message], st.SearchStrategy[Message]] = {
     FlowRefusal: st.builds(FlowRefusal, i64, st.sampled_from(Refusal), texts),
     ChallengeRequest: st.builds(ChallengeRequest),
     Challenge: st.builds(Challenge, st.binary(max_size=64)),
-    AccessRequest: st.builds(AccessRequest, i64, texts, st.just("a/b"), st.lists(texts, max_size=3).map(tuple)),
+    AccessRequest: st.builds(
+        AccessRequest,
+        token=i64,
+        principal=texts,
+        topic=st.just("a/b"),
+        attributes=st.lists(texts, max_size=3).map(tuple),
+    ),
     SettlementRequest: st.builds(SettlementRequest, i64, st.floats(0, 1e6)),
     SettlementReport: st.builds(SettlementReport, i64, st.integers(0, 1000), st.just(("a/b",))),
-    MarkReceipt: st.builds(MarkReceipt, st.just("$mark/a"), st.just("a/b"), st.just(("a/c",)), st.integers(0, 64)),
+    MarkReceipt: st.builds(
+        MarkReceipt,
+        mark=st.just("$mark/a"),
+        broker=st.just("a/b"),
+        neighbours=st.just(("a/c",)),
+        hops=st.integers(0, 64),
+    ),
     Redirect: st.builds(Redirect, st.just("127.0.0.1:7420")),
     AccessReport: st.builds(AccessReport, i64, texts.map(msgspec.msgpack.encode).map(msgspec.Raw)),
 }
