@@ -7,6 +7,8 @@ import traceback
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 
+import uvloop
+
 from stentor.machine import (
     Append,
     Appended,
@@ -91,6 +93,8 @@ class Driver:
         self._is_closed = False
         self._unflushed: dict[Link, None] = {}
         self._closing: set[Link] = set()
+        # uvloop gathers what a turn writes and writes it right after polling; asyncio makes a system call of each write
+        self._gathers = isinstance(self.loop, uvloop.Loop)
         self._numbers = 0
         self._perform: dict[type[Effect], Callable[[Any], None]] = {
             Send: self._send,
@@ -166,6 +170,9 @@ class Driver:
     def _send(self, effect: Send) -> None:
         link = self.links.get(effect.link)
         if link is None:
+            return
+        if self._gathers:
+            link.write(effect.data)
             return
         link.unsent.extend(effect.data)
         if link not in self._unflushed:
