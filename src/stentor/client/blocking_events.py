@@ -1,6 +1,7 @@
 """Subscriptions without `async`: what `stentor.blocking` hands to applications that read events."""
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
@@ -20,7 +21,7 @@ E = TypeVar("E", bound=Event)
 B = TypeVar("B", bound=Batch)
 
 
-class _Reading(Generic[E, B]):
+class _Reading(ABC, Generic[E, B]):
     """What both kinds of subscriptions have in common: use it with `with`, then `for`, or `close` it."""
 
     def __init__(self, fabric: object, loop: Loop, source: client.Events | Subscription) -> None:
@@ -79,8 +80,9 @@ class _Reading(Generic[E, B]):
         """Whether an error is what comes next, not what is buffered."""
         return False
 
+    @abstractmethod
     async def _fetch_events(self) -> None:
-        raise NotImplementedError
+        """Wait for events, and buffer them."""
 
     async def _fetch_batch(self) -> None:
         self._batches.append(await self._source.next_batch())  # type: ignore[arg-type]

@@ -84,7 +84,7 @@ class Client(ClientLink):
         self.publisher = BestEffortPublisher(settings.incarnation, settings.buffer)
         self.subscriber = BestEffortSubscriber(settings.window)
         self.traces = False  # the broker wants to be told what is done with events
-        self.sums = False  # … summed up
+        self.sums = False  # traces are told summed up
         self.is_operator = False  # the broker obeys our orders
         self._full = False  # a publisher waits for room
         self._confirmations = Confirmations()

@@ -5,6 +5,7 @@ what the link is good for.
 """
 
 import enum
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterable
 
@@ -88,7 +89,7 @@ TRANSITIONS = {
 }
 
 
-class ClientLink:
+class ClientLink(ABC):
     """Dials, greets, beats, gives up, dials again, and moves."""
 
     def __init__(self, settings: Settings) -> None:
@@ -114,33 +115,33 @@ class ClientLink:
 
     # ---- what the link is good for
 
+    @abstractmethod
     def _take(self, connection: Connection, data: bytes) -> None:
         """Read frames, the first of which begins here."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _requests(self) -> Iterable[Subscription]:
         """Return what the client subscribes to."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _on_link_up(self) -> None:
         """There is a new link, on which nothing was said yet."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _on_welcome(self, welcome: Welcome) -> None:
         """The broker serves us."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _on_link_down(self, outbox: Outbox | None, reason: str) -> list[int]:
         """Return the tokens of questions that are not answered any more, because they were asked on this link."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _mark_departure(self, outbox: Outbox) -> None:
         """Have the broker confirm what was sent, and switch when it does."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _send_rest(self, connection: Connection) -> None:
         """Put on the link what has been waiting; it is about to end."""
-        raise NotImplementedError
 
     # ---- one link after the other
 

@@ -26,7 +26,7 @@ class NetworkSettings(msgspec.Struct, frozen=True, kw_only=True):
     topics: tuple[TopicPolicy, ...] = ()  # what they say of some
     channels: tuple[ChannelSettings, ...] = ()
     traces: bool = False  # whether clients, repositories and the broker tell what becomes of events
-    sums: bool = False  # … summed up
+    sums: bool = False  # traces are told summed up
     access: AccessSettings = AccessSettings()
     path_length: float = 0.0  # links are added where paths of a unit are longer on average; 0 adds none
     clients_per_broker: int = 0  # with more of them, newcomers are pointed to a neighbour; 0 is as many as come

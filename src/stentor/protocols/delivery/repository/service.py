@@ -16,7 +16,7 @@ class ServiceChange(enum.Enum):
     CAUGHT_UP = "caught up"  # it has all that any living member has
     FELL_BEHIND = "fell behind"  # something that was acknowledged is neither here nor at any living member
     REMOVED = "removed"  # the registry lists it no longer
-    ADDED_AGAIN = "added again"  # … and lists it again, before it was gone
+    ADDED_AGAIN = "added again"  # the registry lists it again, before it was gone
     NOT_NEEDED = "not needed"  # the topic was deleted, never created, or handed over to the other members
 
 
