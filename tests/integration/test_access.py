@@ -16,8 +16,8 @@ from tests.integration.peer import Peer
 
 import stentor
 from stentor.admin import network as operation
-from stentor.model.messages import AccessFacts, AccessReceipt
 from stentor.model.trust.access import Grant, Membership, TopicTerms
+from stentor.model.trust.access_messages import AccessFacts, AccessReceipt
 from stentor.policies.access import AccessRule
 from stentor.runtime.tls import Authority, client_context
 

@@ -16,19 +16,10 @@ from stentor.client.fabric import connect
 from stentor.model.errors import Refusal
 from stentor.model.ids import Incarnation
 from stentor.model.limits import Limits
-from stentor.model.messages import (
-    AccessFacts,
-    AccessReceipt,
-    BundleReport,
-    BundleRequest,
-    Challenge,
-    ChallengeRequest,
-    Hello,
-    Rejection,
-    Welcome,
-)
+from stentor.model.messages import Challenge, ChallengeRequest, Hello, Rejection, Welcome
 from stentor.model.scope import ScopePath
 from stentor.model.trust.access import Grant, Membership, SharedFact, TopicTerms
+from stentor.model.trust.access_messages import AccessFacts, AccessReceipt, BundleReport, BundleRequest
 from stentor.model.trust.token import FabricToken
 from stentor.nodes.broker.broker import Broker
 from stentor.nodes.network.network import GatewaySettings, NetworkSettings

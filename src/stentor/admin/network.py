@@ -8,8 +8,6 @@ from stentor.client.fabric import Fabric
 from stentor.model.attribute import Value
 from stentor.model.errors import Refused
 from stentor.model.messages import (
-    AccessReport,
-    AccessRequest,
     AdminReceipt,
     AdminRequest,
     AdminTask,
@@ -19,6 +17,7 @@ from stentor.model.messages import (
     ViewRequest,
 )
 from stentor.model.reports.view import AccessView, Explanation, NetworkView
+from stentor.model.trust.access_messages import AccessReport, AccessRequest
 
 _WITHIN = 10.0  # seconds for an answer
 

@@ -7,14 +7,16 @@ import msgspec
 from msgspec import Meta
 
 from stentor.model.attribute import MOST_ATTRIBUTES, Schema
+from stentor.model.colours.wave_messages import WaveMessage
 from stentor.model.errors import Refusal
+from stentor.model.ids import fingerprint
+from stentor.model.message import Message as Message
 from stentor.model.ranges import (
     LAST_VERSION,
     MOST_ITEMS,
     Address,
     Agent,
     AnyCost,
-    AnyTopicName,
     Attempt,
     AttributeDecimal,
     AttributeInteger,
@@ -33,8 +35,6 @@ from stentor.model.ranges import (
     Path,
     Principal,
     Reason,
-    ReliableTopic,
-    RepositoryName,
     Seconds,
     SubscriptionNumber,
     Text,
@@ -43,14 +43,25 @@ from stentor.model.ranges import (
     TopicNumber,
     TopicPattern,
     Version,
-    WaveName,
     Word,
 )
-from stentor.model.trust.access import SharedFact
+from stentor.model.trust.access_messages import (
+    AccessFacts,
+    AccessInventory,
+    AccessReceipt,
+    AccessReport,
+    AccessRequest,
+    BundleReport,
+    BundleRequest,
+    FlowRefusal,
+)
 
 Stamp = tuple[Version, Path]  # a version, and who made it
 NEVER: Stamp = (0, "")
 MARKS = "$settled/"  # how a mark begins: a pattern in a broker's profile that no client has
+# Versions beyond this one are what damage left behind: nobody counts so far. Whoever holds one is not believed, and who
+# owns one begins again.
+LAST_CREDIBLE_VERSION = LAST_VERSION >> 1
 _BOOTS = 20  # bits of a version that tell in which life of its maker it was made
 Secret = Annotated[bytes, Meta(max_length=64)]  # a nonce, or the proof of a token; b"" is none
 ProfileEntry = tuple[TopicPattern, FilterText]  # "" takes every event
@@ -64,10 +75,11 @@ def next_version(version: int, boot: int) -> int:
     """Return a version after this one.
 
     A node that starts without memory may count from the beginning: its boot number keeps its versions apart from those
-    of its earlier lives. The last version has no successor, so that a peer that claims to have used it up makes nobody
-    say what others would refuse.
+    of its earlier lives. A version that nobody believes is followed by the first: those who hold newer ones give them
+    up when they hear of the owner's.
     """
-    return min((version >> _BOOTS) + 1 << _BOOTS | boot % (1 << _BOOTS), LAST_VERSION)
+    counted = version >> _BOOTS if version < LAST_CREDIBLE_VERSION - (1 << _BOOTS) else 0
+    return counted + 1 << _BOOTS | boot % (1 << _BOOTS)
 
 
 class AdminTask(enum.StrEnum):
@@ -79,15 +91,6 @@ class AdminTask(enum.StrEnum):
     LEAVE = "leave"  # the network, and stop
     DISMISS = "dismiss"  # the member `name`, which is gone for good
     MOVE_CLIENTS = "move clients"  # ask `count` clients to go to the broker at `address`; nothing to be remembered
-
-
-class Message(msgspec.Struct, frozen=True, array_like=True, tag=True, gc=False):
-    """A tagged array on the wire: fields may be added at the end, none is ever reused."""
-
-    @property
-    def tag(self) -> str:
-        """How this message is called on the wire, and to a peer that is told about it: both sides know this name."""
-        return str(self.__struct_config__.tag)
 
 
 class ChallengeRequest(Message, frozen=True, array_like=True, tag="challenge?", gc=False):
@@ -242,7 +245,9 @@ class ExplanationRequest(Message, frozen=True, kw_only=True, array_like=True, ta
 
     token: Token
     topic: Text
-    attributes: Annotated[dict[AttributeName, AttributeValue], Meta(max_length=MOST_ATTRIBUTES)] = {}
+    attributes: Annotated[dict[AttributeName, AttributeValue], Meta(max_length=MOST_ATTRIBUTES)] = msgspec.field(
+        default_factory=dict
+    )
     level: Level = 0
     masks: Annotated[dict[Level, Id], Meta(max_length=64)] | None = None
 
@@ -313,6 +318,16 @@ class Presence(Message, frozen=True, kw_only=True, array_like=True, tag="presenc
     def stamp(self) -> Stamp:
         return self.version, self.speaker
 
+    @property
+    def is_credible(self) -> bool:
+        return self.version <= LAST_CREDIBLE_VERSION
+
+    @property
+    def digest(self) -> int:
+        """A digest of what it says, but for its version and how many members can be reached now."""
+        said = (self.unit, self.speaker, self.number, self.address, self.gateways, self.left)
+        return fingerprint("presence", repr(said))
+
 
 class ProfileChange(Message, frozen=True, kw_only=True, array_like=True, tag="profile", gc=False):
     """What a unit wants, as changes from one stamp to the next; changes from NEVER are all that it wants."""
@@ -355,85 +370,6 @@ class Digest(Message, frozen=True, array_like=True, tag="digest", gc=False):
     scopes: Annotated[dict[Path, Id], Meta(max_length=64)]
     access: Id = 0  # a digest of all access facts
     clients: Count = 0  # how many clients the sender serves, for brokers that send newcomers elsewhere
-
-
-# ---- who may do what
-
-
-class AccessFacts(Message, frozen=True, kw_only=True, array_like=True, tag="access", gc=False):
-    """A repository tells its broker, and brokers tell each other, who may do what on a reliable topic.
-
-    A sender that gives a token gets an AccessReceipt when all brokers that can be reached from the receiver have
-    written the facts down; a broker that gives one without a wave, when the receiver has.
-    """
-
-    topic: ReliableTopic
-    facts: Annotated[tuple[SharedFact, ...], Meta(max_length=MOST_ITEMS)]
-    token: Token = 0
-    wave: WaveName = ""  # between brokers: which one, so that each takes part in it once
-
-
-class AccessReceipt(Message, frozen=True, array_like=True, tag="accessed", gc=False):
-    """Access facts are written down. A wave that lost a link may have left a broker out: then it is not `whole`."""
-
-    token: Token
-    whole: bool = True
-
-
-class AccessInventory(Message, frozen=True, array_like=True, tag="access inventory", gc=False):
-    """Digests of what a broker knows of the reliable topics from `first` on and before `last`, by name; "" is no bound.
-
-    A receiver that knows something else sends that, and after all of it an AccessReceipt with token 0.
-    """
-
-    first: AnyTopicName
-    last: AnyTopicName
-    digests: Annotated[dict[ReliableTopic, Id], Meta(max_length=MOST_ITEMS)]
-
-
-class BundleRequest(Message, frozen=True, array_like=True, tag="bundle?", gc=False):
-    """A client asks which repositories manage a topic, now and whenever that changes as long as the link lasts."""
-
-    topic: TopicName
-
-
-class BundleReport(Message, frozen=True, array_like=True, tag="bundle", gc=False):
-    """The repositories that manage a topic, each with its principal; nobody else may be believed.
-
-    There are none if the topic is not reliable. A topic of this name was deleted at the version `ended`: a client or
-    repository with a topic that is not newer has the deleted one.
-    """
-
-    topic: TopicName
-    members: Annotated[dict[RepositoryName, Principal], Meta(max_length=4096)]
-    ended: Version = 0
-
-
-class FlowRefusal(Message, frozen=True, array_like=True, tag="flow refused", gc=False):
-    """The broker drops what a client publishes on a topic, and says why; the link goes on."""
-
-    topic: TopicNumber
-    code: Refusal
-    reason: Reason
-
-
-class AccessRequest(Message, frozen=True, kw_only=True, array_like=True, tag="access?", gc=False):
-    """A client asks what a principal may do on a topic or, without a topic, which rules are in force.
-
-    Nodes and operators may ask about everybody, others about themselves: the principal "".
-    """
-
-    token: Token
-    principal: Principal = ""
-    topic: Text = ""
-    attributes: Annotated[tuple[Address, ...], Meta(max_length=64)] = ()  # of its certificate, such as OU=trading
-
-
-class AccessReport(Message, frozen=True, array_like=True, tag="access report", gc=False):
-    """The answer to an AccessRequest."""
-
-    token: Token
-    report: msgspec.Raw
 
 
 class Redirect(Message, frozen=True, array_like=True, tag="redirect", gc=False):
@@ -490,4 +426,5 @@ AnyMessage = (
     | AccessReport
     | Farewell
     | Redirect
+    | WaveMessage
 )

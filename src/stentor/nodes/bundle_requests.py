@@ -1,7 +1,7 @@
 """Which repositories manage the topics that a client cares about: its broker tells, on every link and every change."""
 
 from stentor.machine import Effect
-from stentor.model.messages import BundleReport, BundleRequest
+from stentor.model.trust.access_messages import BundleReport, BundleRequest
 from stentor.nodes.client_api import BundleWatched, TellBundle
 from stentor.protocols.connection.connection import Connection
 

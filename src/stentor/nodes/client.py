@@ -19,16 +19,12 @@ from stentor.model.attribute import Schema, Value
 from stentor.model.errors import FrameError, Refusal
 from stentor.model.ids import SchemaId, TopicId
 from stentor.model.messages import (
-    AccessReceipt,
-    AccessReport,
     AdminReceipt,
     AnyMessage,
-    BundleReport,
     Challenge,
     Credit,
     ExplanationReport,
     Farewell,
-    FlowRefusal,
     Heartbeat,
     Message,
     Missed,
@@ -44,6 +40,7 @@ from stentor.model.messages import (
     ViewReport,
     Welcome,
 )
+from stentor.model.trust.access_messages import AccessReceipt, AccessReport, BundleReport, FlowRefusal
 from stentor.nodes.bundle_requests import BundleRequests
 from stentor.nodes.client_api import (
     Answer,

@@ -6,10 +6,6 @@ from stentor.machine import Buffer, Effect, Input
 from stentor.model.errors import Refusal
 from stentor.model.ids import SubscriptionId, TopicId
 from stentor.model.messages import (
-    AccessFacts,
-    AccessReceipt,
-    AccessReport,
-    AccessRequest,
     AdminReceipt,
     AdminRequest,
     ExplanationReport,
@@ -21,6 +17,7 @@ from stentor.model.messages import (
     ViewReport,
     ViewRequest,
 )
+from stentor.model.trust.access_messages import AccessFacts, AccessReceipt, AccessReport, AccessRequest
 from stentor.protocols.delivery.endpoint_api import Refuse as Refuse
 from stentor.protocols.delivery.endpoint_api import ResumePublishing as ResumePublishing
 from stentor.protocols.delivery.endpoint_api import TurnEnded as TurnEnded

@@ -31,10 +31,10 @@ from stentor.model.control import ControlEvent, GossipFacts, Registration, Regis
 from stentor.model.errors import Refusal, Refused
 from stentor.model.ids import publisher_id
 from stentor.model.mail import MAIL
-from stentor.model.messages import AccessFacts, AccessReceipt
 from stentor.model.reports.status import TopicHealth
 from stentor.model.reports.trace import TRACE, kept_of
 from stentor.model.trust.access import TopicTerms
+from stentor.model.trust.access_messages import AccessFacts, AccessReceipt
 from stentor.model.trust.request_topic import requests_pattern
 from stentor.nodes.broker.admin import LEFT
 from stentor.nodes.client import Settings

@@ -23,19 +23,11 @@ from stentor.model.control import (
 )
 from stentor.model.errors import FrameError
 from stentor.model.ids import SubscriptionId, topic_id
-from stentor.model.messages import (
-    AnyMessage,
-    BundleRequest,
-    Digest,
-    ExplanationRequest,
-    LinkCost,
-    Message,
-    Subscription,
-    Topic,
-)
+from stentor.model.messages import AnyMessage, Digest, ExplanationRequest, LinkCost, Message, Subscription, Topic
 from stentor.model.ranges import BITS, LAST_NUMBER, LAST_SEQUENCE
 from stentor.model.stored.reading import AnyReadingEvent, PageRequest
 from stentor.model.trust.access import Grant, Membership, TopicTerms
+from stentor.model.trust.access_messages import BundleRequest
 from stentor.protocols.delivery.repository.registry import PublisherRecord, SubscriptionRecord
 from stentor.wire import frame, letter
 

@@ -15,17 +15,10 @@ from stentor.model.attribute import Kind, Schema
 from stentor.model.errors import FrameError, Refusal
 from stentor.model.ids import SubscriptionId
 from stentor.model.messages import (
-    AccessFacts,
-    AccessInventory,
-    AccessReceipt,
-    AccessReport,
-    AccessRequest,
     AdminReceipt,
     AdminRequest,
     AdminTask,
     AnyMessage,
-    BundleReport,
-    BundleRequest,
     Challenge,
     ChallengeRequest,
     Credit,
@@ -33,7 +26,6 @@ from stentor.model.messages import (
     ExplanationReport,
     ExplanationRequest,
     Farewell,
-    FlowRefusal,
     Gateway,
     Heartbeat,
     Hello,
@@ -60,6 +52,16 @@ from stentor.model.messages import (
     ViewReport,
     ViewRequest,
     Welcome,
+)
+from stentor.model.trust.access_messages import (
+    AccessFacts,
+    AccessInventory,
+    AccessReceipt,
+    AccessReport,
+    AccessRequest,
+    BundleReport,
+    BundleRequest,
+    FlowRefusal,
 )
 from stentor.wire.frame import (
     CONTROL,

@@ -23,18 +23,14 @@ from stentor.machine import (
     StopRequested,
     TimerFired,
 )
+from stentor.model.colours.wave_messages import WAVE_MESSAGES
 from stentor.model.context import Context
 from stentor.model.errors import FrameError, Refusal
 from stentor.model.ids import LinkId
 from stentor.model.limits import Limits
 from stentor.model.messages import (
-    AccessFacts,
-    AccessInventory,
-    AccessReceipt,
-    AccessRequest,
     AdminRequest,
     AnyMessage,
-    BundleRequest,
     Challenge,
     ChallengeRequest,
     Credit,
@@ -67,6 +63,13 @@ from stentor.model.messages import (
 from stentor.model.reports.status import NodeStatus
 from stentor.model.reports.view import NetworkView
 from stentor.model.scope import ScopePath
+from stentor.model.trust.access_messages import (
+    AccessFacts,
+    AccessInventory,
+    AccessReceipt,
+    AccessRequest,
+    BundleRequest,
+)
 from stentor.nodes.broker import admin
 from stentor.nodes.broker.access.access_control import AccessControl
 from stentor.nodes.broker.access.charter_keeper import CharterKeeper
@@ -173,7 +176,7 @@ class Broker:
             Ping: lambda _, ping: Pong(ping.token),
             Farewell: self._on_farewell,
         }
-        of_the_network = (
+        of_the_network: tuple[type[Message], ...] = (
             Presence,
             ProfileChange,
             Inventory,
@@ -184,6 +187,7 @@ class Broker:
             AccessFacts,
             AccessReceipt,
             AccessInventory,
+            *WAVE_MESSAGES,
         )
         neighbours: Handlers = {
             **everybody,

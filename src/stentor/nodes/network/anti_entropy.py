@@ -29,6 +29,12 @@ class AntiEntropy:
         for level in range(self._neighbours[name].level, len(self._scopes)):
             self._neighbours.say(name, self._inventory(level))
 
+    def ask_all(self, level: int) -> None:
+        """Tell all neighbours in a scope how new what we know of it is: whoever knows something newer sends it."""
+        inventory = self._inventory(level)
+        for neighbour in self._neighbours.sharing(level):
+            neighbour.port.post(inventory)
+
     def on_digests(self, name: str, digests: dict[str, int]) -> None:
         for scope, digest in digests.items():
             level = self._shared_level(name, scope)

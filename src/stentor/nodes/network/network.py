@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from stentor.machine import SECOND, Step, Timer
+from stentor.model.colours.wave_messages import Ack, Manifest, Place, Rejoin, RootClaim, Rotate
 from stentor.model.errors import FrameError, InvalidInput, Refusal
 from stentor.model.ids import Incarnation, LinkId
 from stentor.model.limits import Limits
@@ -26,6 +27,7 @@ from stentor.model.scope import ScopePath
 from stentor.nodes.broker.link_session import LinkSession
 from stentor.nodes.network.acquaintance import NeighboursTimeout
 from stentor.nodes.network.anti_entropy import AntiEntropy
+from stentor.nodes.network.colouring import Colouring
 from stentor.nodes.network.link_cost import MeasuredCost, thousandths
 from stentor.nodes.network.neighbour_link import NeighbourLink
 from stentor.nodes.network.outgoing_links import OutgoingLink, OutgoingLinks, Redial
@@ -35,6 +37,7 @@ from stentor.nodes.network.settings import GatewaySettings as GatewaySettings
 from stentor.nodes.network.settings import NetworkSettings as NetworkSettings
 from stentor.nodes.network.shortcuts import Shortcuts
 from stentor.policies.scope_policies import ScopePolicies
+from stentor.protocols.colours.scope_colours import WaveDue
 from stentor.protocols.connection.outbox import Outbox
 from stentor.protocols.dissemination.forwarder import Forwarder
 from stentor.protocols.dissemination.mask_plans import NextHop
@@ -89,10 +92,21 @@ class BrokerNetwork:
         self.outgoing = OutgoingLinks(settings.gateways, self._heartbeat_ns, neighbours, step)
         self.shortcuts = Shortcuts(self.gateways, settings.path_length, self.outgoing)
         self._anti_entropy = AntiEntropy(neighbours, self.gateways, self.profiles)
+        self.colouring = Colouring(
+            settings.colours,
+            self.gateways,
+            self.profiles,
+            forwarder.table.interests,
+            self.relay,
+            self._anti_entropy,
+            neighbours,
+            step,
+        )
         self.timers: dict[type[Timer], Callable[[Any], None]] = {
             Redial: self.outgoing.on_redial,
             NeighboursTimeout: lambda _: self.outgoing.acquaintance.expire(),
             SettlementDue: lambda _: self.settlement.expire(),
+            WaveDue: self.colouring.on_due,
         }
 
     def begin(self, boot: int) -> None:
@@ -149,6 +163,7 @@ class BrokerNetwork:
         self.gateways.link_up(path, price.now, outbox)
         self._anti_entropy.send_inventories(name)
         self.access.link_up(name)
+        self.colouring.link_up(name)
         self._step.report("info", "linked", peer=name, level=level)
         return None if former is None else former.session
 
@@ -175,9 +190,10 @@ class BrokerNetwork:
             self._step.report("info", "link lost", peer=name, reason=reason)
 
     def _link_down(self, name: str) -> None:
-        del self.peers[name]
+        level = self.peers.pop(name).hop.level
         self.profiles.forget_neighbour(name)
         self.gateways.link_down(name)
+        self.colouring.link_down(name, level)
         self.access.link_down(name)
 
     # ---- what links cost
@@ -228,6 +244,8 @@ class BrokerNetwork:
                 self._on_round_trip(name, message.token)
             case MarkReceipt():
                 self.settlement.hear(message)
+            case Rotate() | Ack() | Manifest() | RootClaim() | Rejoin() | Place():
+                self.colouring.hear(name, message)
             case _:
                 if self.access.hear(name, message):
                     self.outgoing.on_compared(name)
@@ -246,6 +264,7 @@ class BrokerNetwork:
             self._neighbours.say(name, Digest({scope: digests[scope] for scope in shared}, self.access.digest, clients))
             self._neighbours.say(name, Ping(now))
         self.gateways.tick()
+        self.colouring.beat()
         self.shortcuts.beat()
         self.access.beat()
         self.settlement.beat()
@@ -254,6 +273,7 @@ class BrokerNetwork:
 
     def end_step(self) -> None:
         """Bring routes up to date with the graph, and tell what our profile has become."""
+        self.colouring.end_step()
         self.routes.update()
         self.settlement.end_step(is_told=not self.feed.is_waiting)
         if self.peers:
@@ -295,5 +315,6 @@ class BrokerNetwork:
     def validate(self) -> None:
         assert self.peers.keys() == self._neighbours.keys(), "a neighbour without a link, or a link without one"
         self.gateways.graph.validate()
+        self.colouring.validate()
         self._forwarder.table.validate()
         self.routes.validate()

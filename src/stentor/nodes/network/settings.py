@@ -2,6 +2,7 @@
 
 import msgspec
 
+from stentor.model.colours.wave_timing import ColourSettings
 from stentor.policies.access import AccessSettings
 from stentor.policies.channel import ChannelSettings
 from stentor.policies.scope_policies import TopicPolicy
@@ -29,4 +30,5 @@ class NetworkSettings(msgspec.Struct, frozen=True, kw_only=True):
     sums: bool = False  # traces are told summed up
     access: AccessSettings = AccessSettings()
     path_length: float = 0.0  # links are added where paths of a unit are longer on average; 0 adds none
+    colours: dict[str, ColourSettings] = {}  # of the scopes around it, as far as they are configured
     clients_per_broker: int = 0  # with more of them, newcomers are pointed to a neighbour; 0 is as many as come

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterator, Sequence
 
 from stentor.model.ids import fingerprint
-from stentor.model.messages import AccessInventory
 from stentor.model.trust.access import SharedFact
+from stentor.model.trust.access_messages import AccessInventory
 from stentor.model.trust.charter import Charter, check_facts
 
 _MOST_TOMBSTONES = 10_000  # topics that are gone, as all their repositories know

@@ -61,6 +61,10 @@ class MaskPlans(Generic[D]):
         self.by_label: dict[bytes, MaskPlan[D]] = {}  # by the masks as a parcel holds them, and the level of its link
         self._shares: dict[tuple[tuple[int, int], ...], tuple[HopShare[D], ...]] = {}
 
+    def renewed(self) -> "MaskPlans[D]":
+        """Return plans of the same states and neighbours, of which none is worked out yet."""
+        return MaskPlans(self.states, {hop.name: hop for hop, _ in self.hops})
+
     def follows_from(self, states: Sequence[RoutingState[InterestIndex]], neighbours: Mapping[str, NextHop[D]]) -> bool:
         """Return whether these states and neighbours lead to the same plans."""
         return self.states == tuple(states) and all(neighbours.get(hop.name) is hop for hop, _ in self.hops)

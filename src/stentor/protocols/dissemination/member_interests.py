@@ -5,6 +5,7 @@ numbers its masks are made of, which refer to it: another index can be built bes
 """
 
 from collections import Counter
+from collections.abc import Iterator
 
 from stentor.matching.masks.mask_index import MaskIndex
 from stentor.matching.topic_tree import PatternMap
@@ -47,6 +48,16 @@ class MemberInterests:
         if not index:
             self.filtered[level] = None
 
+    def counts(self) -> Iterator[tuple[int, int, bool, int]]:
+        """Yield level, member, whether it is with filters, and how many wants of the member are here."""
+        for level, (everything, index) in enumerate(zip(self._everything, self.filtered, strict=True)):
+            for member, count in everything.items():
+                is_masked = bool(self.whole[level] >> member & 1)
+                yield level, member, False, count if is_masked else -1
+            for member, count in () if index is None else index.predicates.items():
+                if count:
+                    yield level, member, True, count
+
     def __bool__(self) -> bool:
         return any(self.whole) or any(index is not None for index in self.filtered)
 
@@ -79,6 +90,19 @@ class InterestIndex:
         del self._by_pattern[pattern]
         self._covering.remove(pattern, interests.number)
         return True
+
+    def clear(self) -> list[str]:
+        """Forget what all members want; return the patterns that they wanted anything of."""
+        patterns = list(self._by_pattern)
+        self._by_pattern = {}
+        self._covering = PatternMap()
+        return patterns
+
+    def counts(self) -> Iterator[tuple[tuple[str, int, int, bool], int]]:
+        """Yield pattern, level, member and whether it is with filters, and how many wants that are."""
+        for pattern, interests in self._by_pattern.items():
+            for level, member, is_filtered, count in interests.counts():
+                yield (pattern, level, member, is_filtered), count
 
     def covering(self, topic: str) -> list[MemberInterests]:
         """Return all interests in a topic, in the order in which they came."""

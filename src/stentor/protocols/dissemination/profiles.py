@@ -9,12 +9,14 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Protocol, TypeVar
 
+from xxhash import xxh3_64_intdigest
+
 from stentor.matching.profile_summary import ProfileSummary, SummaryChange
 from stentor.model.context import Context
 from stentor.model.errors import FilterError, FrameError, Refusal, TopicError
 from stentor.model.filter import Filter
 from stentor.model.ids import fingerprint
-from stentor.model.messages import MARKS, NEVER, ProfileChange, ProfileEntry, Stamp, next_version
+from stentor.model.messages import LAST_CREDIBLE_VERSION, MARKS, NEVER, ProfileChange, ProfileEntry, Stamp, next_version
 from stentor.model.topic import check_pattern
 from stentor.protocols.neighbours import Neighbours
 
@@ -29,17 +31,27 @@ class MemberIndex(Protocol):
         """A member of a level wants something, or no longer."""
         ...
 
+    def clear_index(self) -> None:
+        """No member wants anything."""
+        ...
+
 
 class MemberProfile:
     """The profile of a member as it was last told."""
 
-    __slots__ = ("number", "predicates", "stamp", "wants")
+    __slots__ = ("digest", "number", "predicates", "stamp", "wants")
 
     def __init__(self) -> None:
         self.stamp: Stamp = NEVER
         self.wants: dict[ProfileEntry, None] = {}
+        self.digest = 0  # Invariant: the exclusive or of the digests of all wants.
         self.predicates = 0  # wishes of clients behind it
         self.number: int | None = None  # its bit in the index; None if it is not there
+
+    @property
+    def is_told(self) -> bool:
+        """Whether its owner has told anything, as far as the stamp can be believed."""
+        return self.stamp > NEVER and self.stamp[0] <= LAST_CREDIBLE_VERSION
 
 
 class Profiles:
@@ -57,7 +69,9 @@ class Profiles:
         self._numbers: list[dict[str, int]] = [{} for _ in range(context.depth)]  # bits of the members
         self._news: dict[int, dict[ProfileEntry, bool]] = {}  # by level of the unit: what its profile gained or lost
         self._parts: dict[tuple[str, str], list[ProfileChange]] = {}  # profiles of which some is still to come
+        self._contested: set[int] = set()  # levels at which another has spoken for our unit since the last beat
         self.boot = 0
+        self.is_damaged = False  # something was not there that should have been: see `restore`
         self.members[0][context.name] = MemberProfile()
 
     # ---- what our own clients want
@@ -81,11 +95,19 @@ class Profiles:
         """Tell what has changed, lower levels first: they may change the higher ones. A wish that is covered changes
         nothing but how many there are: that is told if the caller asks for it, now and then.
         """
+        for level in self._take_contested() if counts else ():
+            self._reconcile(level)
         for level in range(self.context.depth):
             news = self._news.pop(level, {})
             is_new = level == 0 and self.members[0][self.context.name].stamp == NEVER
             if news or is_new or (counts and self._is_miscounted(level)):
                 self._publish(level, news)
+
+    def _take_contested(self) -> list[int]:
+        """Return the levels at which another has spoken for our unit, as far as we still speak for it."""
+        levels = [level for level in sorted(self._contested) if self._summaries[level] is not None]
+        self._contested.clear()
+        return levels
 
     def _is_miscounted(self, level: int) -> bool:
         """Return whether we speak for our unit of a level, and more or fewer wishes stand behind it than was told."""
@@ -131,8 +153,8 @@ class Profiles:
         if whole is None:
             return
         profile = self._standing(level, whole.unit)
-        if whole.stamp <= profile.stamp:
-            return  # known already
+        if whole.stamp[0] > LAST_CREDIBLE_VERSION or (profile.is_told and whole.stamp <= profile.stamp):
+            return  # not to be believed, or known already
         if whole.before != NEVER and whole.before != profile.stamp:
             return  # something before it is missing: the inventories that follow will tell
         if whole.unit == self.context.name:  # from a former life of ours: go on after it
@@ -142,7 +164,9 @@ class Profiles:
         self._apply(level, whole)
         self._spread(level, whole, name)
         if whole.unit == self.context.units[level] and self._summaries[level] is not None:
-            self._reconcile(level)  # another speaks for our unit, too: the last word is not its
+            # Another speaks for our unit, too, and shall not have the last word. But we wait for a beat: two that
+            # answer each other at once would never stop.
+            self._contested.add(level)
 
     def _assemble(self, name: str, change: ProfileChange) -> ProfileChange | None:
         """Return a profile that came in parts once it is there as a whole."""
@@ -201,16 +225,23 @@ class Profiles:
                 neighbour.port.post(change)
 
     def inventory(self, level: int) -> dict[str, Stamp]:
-        return {unit: profile.stamp for unit, profile in self.members[level].items() if profile.stamp != NEVER}
+        """Return how new what we know of each member is, as far as that can be believed."""
+        return {unit: profile.stamp for unit, profile in self.members[level].items() if profile.is_told}
 
     def compare(self, name: str, level: int, stamps: dict[str, Stamp]) -> None:
         """Send a neighbour what it does not know of a scope."""
         for unit, profile in sorted(self.members[level].items()):
-            if profile.stamp > stamps.get(unit, NEVER):
+            if profile.is_told and profile.stamp > stamps.get(unit, NEVER):
                 self._say_all(name, unit, profile)
 
     def digest(self, level: int) -> int:
-        return fingerprint("profiles", repr(sorted(self.inventory(level).items())))
+        """Return a digest of what the members of a level want, by contents."""
+        known = [
+            (unit, profile.stamp, profile.digest)
+            for unit, profile in sorted(self.members[level].items())
+            if profile.stamp != NEVER
+        ]
+        return fingerprint("profiles", repr(known))
 
     # ---- what it means
 
@@ -231,9 +262,11 @@ class Profiles:
             removed = [want for want in profile.wants if want not in kept]
         for want in removed:
             del profile.wants[want]
+            profile.digest ^= _digest(want)
             self._forget(level, change.unit, profile, want)
         for want in added:
             profile.wants[want] = None
+            profile.digest ^= _digest(want)
             self._learn(level, change.unit, profile, want)
         profile.stamp, profile.predicates = change.stamp, change.predicates
 
@@ -245,9 +278,12 @@ class Profiles:
 
     def _forget(self, level: int, unit: str, profile: MemberProfile, want: ProfileEntry) -> None:
         if profile.number is not None:
-            self._unfile(level, profile.number, want)
-        if level + 1 < self.context.depth and unit in self._counted[level + 1]:
-            self._note(level + 1, self._summary(level + 1).remove(want[0], _filter(want)))
+            self._unfile_surely(level, profile.number, want)
+        try:
+            if level + 1 < self.context.depth and unit in self._counted[level + 1]:
+                self._note(level + 1, self._summary(level + 1).remove(want[0], _filter(want)))
+        except (AssertionError, LookupError):
+            self.is_damaged = True  # the summary does not hold what profiles say: it is made anew
 
     def _summary(self, level: int) -> ProfileSummary:
         summary = self._summaries[level]
@@ -264,6 +300,12 @@ class Profiles:
     def _unfile(self, level: int, number: int, want: ProfileEntry) -> None:
         if not want[0].startswith(MARKS):
             self._index.index(False, self.context.depth, level, number, want[0], _filter(want))
+
+    def _unfile_surely(self, level: int, number: int, want: ProfileEntry) -> None:
+        try:
+            self._unfile(level, number, want)
+        except (AssertionError, LookupError):
+            self.is_damaged = True  # the index does not hold what profiles say: it is made anew
 
     def take_marks(self) -> list[str]:
         """Return the marks of units that we can name in a mask, in the order in which they were heard."""
@@ -285,7 +327,7 @@ class Profiles:
                 continue
             for want in profile.wants:
                 if profile.number is not None:
-                    self._unfile(level, profile.number, want)
+                    self._unfile_surely(level, profile.number, want)
                 if number is not None:
                     self._file(level, number, want)
             profile.number = number
@@ -295,6 +337,59 @@ class Profiles:
         profile = self.members[level].get(unit)
         if profile is not None and profile.number is None:
             del self.members[level][unit]
+
+    def discard(self, level: int, unit: str) -> None:
+        """Let another member want nothing, as if it had never told anything: its owner says something else."""
+        profile = self.members[level].get(unit)
+        if profile is not None:
+            profile.wants = {}
+            profile.digest = 0
+            profile.stamp = NEVER
+            self.refile()  # what was filed may not be what the profile said last
+
+    def number_of(self, level: int, unit: str) -> int | None:
+        """Return the bit that a member has in the index."""
+        return self._numbers[level].get(unit)
+
+    def refile(self) -> None:
+        """Make the index and the summaries of our units anew from what profiles say."""
+        self._index.clear_index()
+        for level, members in enumerate(self.members):
+            for unit, profile in members.items():
+                number = profile.number = self._numbers[level].get(unit)
+                for want in profile.wants:
+                    if number is not None and not want[0].startswith(MARKS):
+                        self._file(level, number, want)
+        for level in range(1, self.context.depth):
+            if self._summaries[level] is not None:
+                counted = set(self._counted[level])
+                self.sum_up(level, None)
+                self.sum_up(level, counted & self.members[level - 1].keys())
+
+    @property
+    def is_own_right(self) -> bool:
+        """Whether our own profile says what our clients want."""
+        own = self.members[0].get(self.context.name)
+        if own is None or any(self._is_at_end(level) for level in range(self.context.depth)):
+            return False
+        return bool(self._news.get(0)) or own.wants.keys() == dict.fromkeys(self._clients).keys()
+
+    def _is_at_end(self, level: int) -> bool:
+        """Return whether we speak for our unit of a level, and its profile has a stamp that nobody believes."""
+        speaks = level == 0 or self._summaries[level] is not None
+        return speaks and self._standing(level, self.context.units[level]).stamp[0] > LAST_CREDIBLE_VERSION
+
+    def restore(self) -> None:
+        """Make our own profile anew from what our clients want, and all that follows from profiles from these."""
+        self.is_damaged = False
+        own = self._standing(0, self.context.name)
+        own.wants = dict.fromkeys(self._clients)
+        own.digest = digest_of(own.wants)
+        self._news.pop(0, None)
+        for level in range(self.context.depth):
+            if level == 0 or self._is_at_end(level):
+                self._restate(level)
+        self.refile()
 
     def sum_up(self, level: int, members: set[str] | None) -> None:
         """Sum up our unit of a level, which has these members of the level below; None if we do not speak for it."""
@@ -355,6 +450,18 @@ def _batches(items: Iterable[T]) -> Iterator[tuple[T, ...]]:
     rest = iter(items)
     while some := tuple(islice(rest, _AT_ONCE)):
         yield some
+
+
+def _digest(want: ProfileEntry) -> int:
+    return xxh3_64_intdigest("\0".join(want).encode())
+
+
+def digest_of(wants: Iterable[ProfileEntry]) -> int:
+    """Return the digest of all that a member wants."""
+    digest = 0
+    for want in wants:
+        digest ^= _digest(want)
+    return digest
 
 
 def _filter(want: ProfileEntry) -> Filter | None:

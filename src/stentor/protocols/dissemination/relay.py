@@ -87,6 +87,10 @@ class Relay(Generic[D]):
         if not self._plans.follows_from(states, neighbours):
             self._plans = MaskPlans(states, neighbours)
 
+    def forget_plans(self) -> None:
+        """Work out again by which neighbours parcels go on: what is remembered may have been damaged."""
+        self._plans = self._plans.renewed()
+
     # ---- events of our own clients
 
     def publish(self, data: bytes, runs: list[tuple[Route[D], int, int, int]]) -> None:

@@ -284,6 +284,11 @@ class RouteTable(Generic[D]):
         if is_changed:
             self._forget(pattern)
 
+    def clear_index(self) -> None:
+        """Forget what members of the scopes around us want."""
+        for pattern in self.interests.clear():
+            self._forget(pattern)
+
     def route(self, state: TopicEntry[D]) -> Route[D]:
         if state.route is not None and state.epoch != self._epoch:
             state.route.book_counts()

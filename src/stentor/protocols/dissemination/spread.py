@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable
 from itertools import count
 
 from stentor.machine import Step
-from stentor.model.messages import AccessFacts, AccessInventory, AccessReceipt, Message
+from stentor.model.messages import Message
+from stentor.model.trust.access_messages import AccessFacts, AccessInventory, AccessReceipt
 from stentor.protocols.dissemination.access_log import AccessLog
 from stentor.protocols.dissemination.charters import Charters
 from stentor.protocols.dissemination.transfer import Transfer

@@ -7,8 +7,8 @@ everything without a flood.
 from collections import deque
 from collections.abc import Iterable, Iterator
 
-from stentor.model.messages import AccessFacts
 from stentor.model.trust.access import SharedFact
+from stentor.model.trust.access_messages import AccessFacts
 from stentor.model.trust.facts import PORTION, rank_of, size_of
 from stentor.protocols.dissemination.charters import Charters
 

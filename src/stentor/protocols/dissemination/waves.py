@@ -12,8 +12,8 @@ from collections import Counter, deque
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from stentor.model.messages import AccessFacts, AccessReceipt
 from stentor.model.trust.access import SharedFact
+from stentor.model.trust.access_messages import AccessFacts, AccessReceipt
 from stentor.model.trust.facts import portions
 from stentor.protocols.neighbours import MessagePort, Neighbours
 

@@ -69,6 +69,33 @@ class ConnectivityGraph:
         for near in sorted(self._advertised_by[unit]):
             self._draw(near, unit)
 
+    def drop(self, unit: str) -> None:
+        """Forget what is said of a unit, as if nobody had ever spoken of it."""
+        level = self.context.level(unit)
+        if level is None or self.members[level].pop(unit, None) is None:
+            return
+        self._paths.clear()
+        former = self._advertised.pop(unit, {})
+        for far in sorted(former):
+            self._advertised_by[far].discard(unit)
+            self._draw(unit, far)
+        for near in sorted(self._advertised_by[unit]):
+            self._draw(near, unit)
+
+    def rebuild(self) -> bool:
+        """Draw all edges and find all paths anew from what is said; return whether anything was not as it should be."""
+        fresh = ConnectivityGraph(self.context)
+        for members in self.members:
+            for presence in members.values():
+                fresh.take(presence)
+        was_right = self.cache.same_as(fresh.cache)
+        self.cache = fresh.cache
+        self._advertised = fresh._advertised
+        self._edges_from = fresh._edges_from
+        self._advertised_by = fresh._advertised_by
+        self._paths.clear()
+        return not was_right
+
     def _draw(self, near: str, far: str) -> None:
         """Draw the edge between two units, if it stands; the units around us are drawn from what is inside them."""
         edge = self._edge(near, far)

@@ -140,7 +140,7 @@ class Gateways:
         if len(presence.gateways) > _MOST_GATEWAYS or any(gateway.cost < 1 for gateway in presence.gateways):
             raise FrameError(Refusal.PROTOCOL, f"gateways of {presence.unit!r} that cannot be")
         known = self.graph.members[level].get(presence.unit)
-        if known is not None and presence.stamp <= known.stamp:
+        if not presence.is_credible or (known is not None and known.is_credible and presence.stamp <= known.stamp):
             return
         ours = presence.unit == self.context.units[level] and level > 0
         if known is not None and ours and known.speaker == self.context.name and self._beats(presence, known.members):
@@ -148,17 +148,36 @@ class Gateways:
         self._take(presence, level, heard_from=name)
         self._refresh()
 
+    def discard(self, unit: str) -> None:
+        """Forget what we know of another member, because its owner says something else."""
+        self.graph.drop(unit)
+        self.generation += 1
+
+    def correct_version(self, level: int, unit: str, version: int) -> None:
+        """Give what we know of a member the version that its owner gave it."""
+        members = self.graph.members[level]
+        members[unit] = msgspec.structs.replace(members[unit], version=version)
+
+    def rebuild(self) -> bool:
+        """Work out all ways anew, and what follows from them; return whether any was wrong."""
+        self.generation += 1
+        return self.graph.rebuild()
+
     def inventory(self, level: int) -> dict[str, Stamp]:
-        return {unit: presence.stamp for unit, presence in self.graph.members[level].items()}
+        """Return how new what we know of each member is, as far as that can be believed."""
+        return {unit: presence.stamp for unit, presence in self.graph.members[level].items() if presence.is_credible}
 
     def compare(self, name: str, level: int, stamps: dict[str, Stamp]) -> None:
         """Send a neighbour what it does not know of a scope."""
         for unit, presence in sorted(self.graph.members[level].items()):
-            if presence.stamp > stamps.get(unit, NEVER):
+            if presence.is_credible and presence.stamp > stamps.get(unit, NEVER):
                 self.neighbours.say(name, presence)
 
     def digest(self, level: int) -> int:
-        return fingerprint("presences", repr(sorted(self.inventory(level).items())))
+        """Return a digest of what we know of the members of a level, by contents."""
+        known = self.graph.members[level]
+        said = [(unit, known[unit].version, known[unit].digest) for unit in sorted(known)]
+        return fingerprint("presences", repr(said))
 
     def tick(self) -> None:
         """Speak again for units for which others had their time, and forget members whose lease is over."""
@@ -214,7 +233,7 @@ class Gateways:
             gateways=gateways,
             members=members,
         )
-        if known is None or not _says_the_same(known, presence):
+        if known is None or not known.is_credible or not _says_the_same(known, presence):
             self._take(presence, level, heard_from="")
 
     def _outward(self, level: int, members: list[Presence]) -> tuple[Gateway, ...]:

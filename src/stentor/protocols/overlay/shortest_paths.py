@@ -99,6 +99,12 @@ class RoutingCache:
             unit = self._labels[unit].parent
         return path[::-1]
 
+    def same_as(self, other: "RoutingCache") -> bool:
+        """Return whether another cache has the same edges, and knows the same ways."""
+        self._repair()
+        other._repair()
+        return (self._edges, self._labels, self._hops) == (other._edges, other._labels, other._hops)
+
     def take_changes(self) -> set[str]:
         """The units whose hop is not what it was when this was last asked."""
         self._repair()

@@ -26,17 +26,9 @@ from stentor.model.communication import repository_name
 from stentor.model.errors import FrameError, Refusal
 from stentor.model.ids import Incarnation, LinkId
 from stentor.model.limits import Limits
-from stentor.model.messages import (
-    AccessFacts,
-    AccessReceipt,
-    AnyMessage,
-    Farewell,
-    Heartbeat,
-    Hello,
-    Rejection,
-    Welcome,
-)
+from stentor.model.messages import AnyMessage, Farewell, Heartbeat, Hello, Rejection, Welcome
 from stentor.model.trust.access import SharedFact
+from stentor.model.trust.access_messages import AccessFacts, AccessReceipt
 from stentor.protocols.connection.connection import Connection
 from stentor.wire.frame import CONTROL, decode, measure
 

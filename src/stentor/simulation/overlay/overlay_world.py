@@ -6,10 +6,12 @@ late that its link is gone.
 """
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from random import Random
 
-from stentor.machine import MILLISECOND, SECOND, Dial, Effect, Input, LinkOpened, Step
+from stentor.machine import MILLISECOND, SECOND, Dial, Effect, Input, LinkOpened, StartTimer, Step, StopTimer, Timer
+from stentor.model.colours.wave_messages import Ack, RootClaim, Rotate
+from stentor.model.colours.wave_timing import ColourSettings
 from stentor.model.context import Context
 from stentor.model.errors import FrameError
 from stentor.model.filter import Filter
@@ -20,6 +22,7 @@ from stentor.model.scope import ScopePath
 from stentor.nodes.broker.access.credentials import Credentials
 from stentor.nodes.broker.link_session import LinkSession
 from stentor.nodes.network.network import BrokerNetwork, NetworkSettings
+from stentor.nodes.network.outgoing_links import Redial
 from stentor.policies.scope_policies import ScopePolicies
 from stentor.protocols.connection.connection import Connection
 from stentor.protocols.connection.outbox import Outbox, Unflushed
@@ -35,7 +38,7 @@ HEARTBEAT = SECOND
 _LIMITS = Limits(heartbeat=HEARTBEAT / SECOND)
 _MOST_AT_ONCE = 4  # messages that one read brings
 _PASSING = MILLISECOND // 100  # that a delivery takes
-ROUTINE = (Digest, Ping, Pong)  # said whether or not there is news
+ROUTINE = (Digest, Ping, Pong, Rotate, Ack, RootClaim)  # said whether or not there is news
 
 
 class NeighbourMessage(Input, frozen=True, tag="overlay heard"):
@@ -104,8 +107,15 @@ class SimLink:
 class SimBroker:
     """A broker without clients, as far as its neighbours can tell; the scenario says what it wants."""
 
-    def __init__(self, name: str, numbers: tuple[int, ...], path_length: float = 0.0) -> None:
+    def __init__(
+        self,
+        name: str,
+        numbers: tuple[int, ...],
+        path_length: float = 0.0,
+        colours: Mapping[str, ColourSettings] | None = None,
+    ) -> None:
         self.name = name
+        self._colours = dict(colours or {})
         self.numbers = numbers
         self._path_length = path_length
         self.boot = 0
@@ -131,7 +141,9 @@ class SimBroker:
         path = ScopePath.parse(self.name)
         policies = ScopePolicies(Context(path).scopes)
         self.forwarder = Forwarder(_LIMITS, self.unflushed, policies, self._on_subscription_change)
-        settings = NetworkSettings(numbers=self.numbers, address=self.address, path_length=self._path_length)
+        settings = NetworkSettings(
+            numbers=self.numbers, address=self.address, path_length=self._path_length, colours=self._colours
+        )
         self.network = BrokerNetwork(path, settings, _LIMITS, policies, self.forwarder, self.step, lambda _: None)
         self.network.begin(self.boot)
 
@@ -165,9 +177,12 @@ class OverlayWorld:
         self.trace = trace
         self.anomalies = anomalies
         self.now = SECOND
+        self.validates = True  # False while state is damaged on purpose
         self.echoes = True  # markers come back, so that costs follow the time that it takes
+        self.colours: dict[str, ColourSettings] = {}  # of scopes
         self.path_length = 0.0  # that sites keep to; 0 is any
         self.brokers: dict[str, SimBroker] = {}
+        self.timers: dict[tuple[str, Timer], int] = {}  # of whom, and when they fire, if anybody lets them
         self.said: Counter[str] = Counter()  # kinds of messages
         self.heard: Counter[str] = Counter()  # messages that are no routine, by site
         self._links = 0
@@ -179,7 +194,7 @@ class OverlayWorld:
 
     def add(self, name: str, numbers: tuple[int, ...]) -> SimBroker:
         assert name not in self.brokers, f"two sites called {name}"
-        broker = self.brokers[name] = SimBroker(name, numbers, self.path_length)
+        broker = self.brokers[name] = SimBroker(name, numbers, self.path_length, self.colours)
         return broker
 
     def start(self, site: SimBroker) -> None:
@@ -357,6 +372,24 @@ class OverlayWorld:
         for end in link.ends:
             self._ends.pop(end.session.connection.link, None)
 
+    def fire(self, until: int) -> bool:
+        """Let the next timer fire that is due until then; return whether there was one."""
+        due = min(self.timers.items(), key=lambda each: each[1], default=None)
+        if due is None or due[1] > until:
+            return False
+        (name, timer), at = due
+        del self.timers[name, timer]
+        self.now = max(self.now, at)
+        broker = self.brokers[name]
+        if broker.alive:
+            self._step(broker, Befell("timer", str(timer.__struct_config__.tag)), lambda: self._on_timer(broker, timer))
+        return True
+
+    def _on_timer(self, site: SimBroker, timer: Timer) -> None:
+        handle = site.network.timers.get(type(timer))
+        if handle is not None and not isinstance(timer, Redial):  # links come and go as the scenario says
+            handle(timer)
+
     def beat(self, site: SimBroker) -> None:
         self._step(site, Befell("beat"), lambda: site.network.beat(0))
 
@@ -375,11 +408,17 @@ class OverlayWorld:
             assert isinstance(outbox, Mailbox)
             self._carry(outbox, effects)
         site.unflushed.clear()
-        validate_sometimes(site.name, site.network, self.trace.steps, self.anomalies)
+        if self.validates:
+            validate_sometimes(site.name, site.network, self.trace.steps, self.anomalies)
         self.trace.step(self.now, site.name, happened, effects)
         for effect in site.step.end():
-            if isinstance(effect, Dial):
-                self.link_up(site.name, effect.address)
+            match effect:
+                case Dial():
+                    self.link_up(site.name, effect.address)
+                case StartTimer():
+                    self.timers[site.name, effect.timer] = effect.at
+                case StopTimer():
+                    self.timers.pop((site.name, effect.timer), None)
 
     def link_up(self, dialler: str, address: str) -> None:
         """A site dials an address, unless there is a link already."""

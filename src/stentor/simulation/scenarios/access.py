@@ -11,9 +11,10 @@ import msgspec
 
 from stentor.machine import MILLISECOND, SECOND, Effect, Report, Step
 from stentor.model.limits import Limits
-from stentor.model.messages import AccessFacts, AccessReceipt, Message
+from stentor.model.messages import Message
 from stentor.model.scope import ScopePath
 from stentor.model.trust.access import ANONYMOUS, TOPIC, Grant, Membership, SharedFact, TopicTerms
+from stentor.model.trust.access_messages import AccessFacts, AccessReceipt
 from stentor.model.trust.charter import Charter
 from stentor.nodes.broker.broker import Broker
 from stentor.nodes.network.network import GatewaySettings, NetworkSettings

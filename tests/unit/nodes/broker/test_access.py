@@ -11,21 +11,11 @@ from tests.unit.nodes.conftest import Peer, Stage
 
 from stentor.model.errors import Refusal
 from stentor.model.ids import SubscriptionId, topic_id
-from stentor.model.messages import (
-    AccessFacts,
-    AccessReport,
-    AccessRequest,
-    FlowRefusal,
-    Ping,
-    Pong,
-    Receipt,
-    Rejection,
-    Topic,
-    Welcome,
-)
+from stentor.model.messages import Ping, Pong, Receipt, Rejection, Topic, Welcome
 from stentor.model.reports.view import AccessView
 from stentor.model.topic import matches
 from stentor.model.trust.access import Grant, Membership, SharedFact, TopicTerms
+from stentor.model.trust.access_messages import AccessFacts, AccessReport, AccessRequest, FlowRefusal
 from stentor.model.trust.request_topic import request_topic, requests_pattern
 from stentor.nodes.broker.access.access_control import subject_of
 from stentor.policies.access import AccessRule, AccessSettings

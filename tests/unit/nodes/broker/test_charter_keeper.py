@@ -25,20 +25,10 @@ from stentor.machine import (
 from stentor.model.errors import Refusal
 from stentor.model.ids import Incarnation, LinkId
 from stentor.model.limits import Limits
-from stentor.model.messages import (
-    AccessFacts,
-    AccessInventory,
-    AccessReceipt,
-    BundleReport,
-    BundleRequest,
-    Digest,
-    Hello,
-    Message,
-    Rejection,
-    Welcome,
-)
+from stentor.model.messages import Digest, Hello, Message, Rejection, Welcome
 from stentor.model.scope import ScopePath
 from stentor.model.trust.access import Membership, SharedFact, TopicTerms
+from stentor.model.trust.access_messages import AccessFacts, AccessInventory, AccessReceipt, BundleReport, BundleRequest
 from stentor.nodes.broker.access import bundle_watch
 from stentor.nodes.broker.broker import Broker
 from stentor.nodes.broker.heartbeats import BrokerTick

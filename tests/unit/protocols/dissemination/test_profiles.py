@@ -29,6 +29,9 @@ class Desk:
         self.profiles.flush()
         self.said.clear()
 
+    def clear_index(self) -> None:
+        self.filed.clear()
+
     def index(self, wanted: bool, depth: int, level: int, member: int, pattern: str, where: Filter | None) -> None:
         assert depth == 3
         entry = (level, member, pattern, str(where or ""))

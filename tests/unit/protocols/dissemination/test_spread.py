@@ -11,8 +11,9 @@ from tests.unit.protocols.message_ports import KeepingPort
 
 from stentor.machine import Append, Report, Rewrite, Step
 from stentor.model.errors import FrameError
-from stentor.model.messages import AccessFacts, AccessReceipt, Digest, Message
+from stentor.model.messages import Digest, Message
 from stentor.model.trust.access import Grant, Membership, SharedFact, TopicTerms
+from stentor.model.trust.access_messages import AccessFacts, AccessReceipt
 from stentor.protocols.dissemination import access_log, waves
 from stentor.protocols.dissemination.spread import AccessSpread
 from stentor.protocols.neighbours import Neighbour, Neighbours

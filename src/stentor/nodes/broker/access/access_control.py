@@ -13,10 +13,10 @@ from stentor.model.communication import within_of
 from stentor.model.errors import FrameError, TopicError
 from stentor.model.filter import Filter
 from stentor.model.ids import TopicId, topic_id
-from stentor.model.messages import AccessReport, AccessRequest, FlowRefusal
 from stentor.model.reports.trace import TRACE
 from stentor.model.reports.view import AccessView, Verdict
 from stentor.model.topic import check_pattern
+from stentor.model.trust.access_messages import AccessReport, AccessRequest, FlowRefusal
 from stentor.nodes.broker.link_session import LinkSession, LinkState
 from stentor.nodes.broker.link_sessions import LinkSessions
 from stentor.policies.access import AccessPolicy, AccessSettings, Charter, Denied

@@ -1,8 +1,8 @@
 """Who is told which repositories manage a topic, and whenever that changes: clients believe nobody else."""
 
 from stentor.model.errors import FrameError, Refusal, TopicError
-from stentor.model.messages import BundleReport
 from stentor.model.topic import check_topic
+from stentor.model.trust.access_messages import BundleReport
 from stentor.protocols.dissemination.charters import Charters
 from stentor.protocols.neighbours import MessagePort
 

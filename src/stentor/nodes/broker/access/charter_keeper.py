@@ -3,8 +3,8 @@
 from stentor.machine import Step
 from stentor.model.communication import repository_name
 from stentor.model.errors import FrameError, Refusal
-from stentor.model.messages import AccessFacts, BundleReport, BundleRequest
 from stentor.model.trust.access import AWAITED, TOPIC
+from stentor.model.trust.access_messages import AccessFacts, BundleReport, BundleRequest
 from stentor.model.trust.charter import check_facts, named_member
 from stentor.nodes.broker.access.bundle_watch import BundleWatch
 from stentor.nodes.broker.link_session import LinkSession

@@ -1,0 +1,98 @@
+"""What the brokers of a scope say to each other about its waves. They say it over links of the scope's tree, but for
+claims and requests to rejoin, which go to any neighbour in the scope.
+"""
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from stentor.model.colours.colour import LAST_ROUND
+from stentor.model.colours.manifest import ManifestRows
+from stentor.model.message import Message
+from stentor.model.ranges import Address, Count, Id, Path
+
+MOST_DEEP = 4096  # brokers on the way from a root to a leaf
+Round = Annotated[int, Meta(ge=0, le=LAST_ROUND)]
+Rank = Annotated[int, Meta(ge=0, le=4096)]  # in the root group; whoever is not in it comes after all who are
+Depth = Annotated[int, Meta(ge=0, le=MOST_DEEP)]
+Trail = Annotated[tuple[Path, ...], Meta(max_length=MOST_DEEP)]
+
+
+class Rotate(Message, frozen=True, kw_only=True, array_like=True, tag="rotate", gc=False):
+    """A parent tells its children that a round begins (the paper's recolour message).
+
+    Without rows the manifest is as it was in the last round; a child that has another one says so in its Ack.
+    """
+
+    scope: Path
+    round: Round
+    root: Path
+    rank: Rank  # of the root
+    depth: Depth  # of the receiver
+    manifest: Id  # a digest of it
+    rows: ManifestRows | None = None  # the manifest, if it has changed
+
+
+class Ack(Message, frozen=True, kw_only=True, array_like=True, tag="ack wave", gc=False):
+    """A child answers a wave: at once that it is taken, and once more when everybody below it has answered.
+
+    The complete one tells what is below, the child included.
+    """
+
+    scope: Path
+    round: Round
+    is_taken: bool = True  # False: the sender of the wave is not this child's parent, and shall leave it out
+    is_complete: bool = False
+    lacks_manifest: bool = False
+    brokers: Count = 0  # that have taken the wave
+    height: Depth = 0  # of the subtree
+    confirmed: Id = 0  # members whose owners stand by their rows, as a mask of the numbers in the manifest
+    rows: ManifestRows = ()  # of owners who do not
+
+
+class Manifest(Message, frozen=True, array_like=True, tag="manifest", gc=False):
+    """A parent tells a child the manifest of a round that the child lacks."""
+
+    scope: Path
+    round: Round
+    rows: ManifestRows
+
+
+class RootClaim(Message, frozen=True, kw_only=True, array_like=True, tag="root claim", gc=False):
+    """A broker tells its neighbours in a scope below which root it is, and how far; "" is none."""
+
+    scope: Path
+    root: Path
+    rank: Rank
+    depth: Depth
+
+
+class Rejoin(Message, frozen=True, kw_only=True, array_like=True, tag="rejoin", gc=False):
+    """A broker without a parent, or with one below a root of less right, asks the root to place it.
+
+    Those who pass it on towards the root add their names: the answer goes back the same way. The first of them is the
+    neighbour that was asked, which says whether it has a free place itself.
+    """
+
+    scope: Path
+    broker: Path
+    has_room: bool = True
+    trail: Trail = ()
+
+
+class Place(Message, frozen=True, kw_only=True, array_like=True, tag="place", gc=False):
+    """The root gives a broker a parent: a neighbour, or somebody to be dialled at `address`; "" if there is none."""
+
+    scope: Path
+    broker: Path
+    parent: Path
+    root: Path
+    rank: Rank
+    round: Round = 0
+    depth: Depth = 0  # of the broker, below its new parent
+    address: Address = ""
+    trail: Trail = ()  # who still has to pass it on, the last one first
+
+
+WaveMessage = Rotate | Ack | Manifest | RootClaim | Rejoin | Place
+WAVE_MESSAGES: tuple[type[Message], ...] = (Rotate, Ack, Manifest, RootClaim, Rejoin, Place)

@@ -1,0 +1,232 @@
+"""Colouring: the waves of all scopes around a broker, and what they make it do with what it knows of their members.
+
+Each scope has colours of its own, one machine's part for each level. What a broker holds of another member is a copy: a
+presence and a profile that the member's owner told. With every wave copies are held against the manifest, which has the
+owners' own digests; a copy that says something else is dropped, and neighbours are asked for a right one.
+"""
+
+from collections.abc import Mapping
+
+from stentor.machine import Step
+from stentor.model.colours.manifest import ManifestRow
+from stentor.model.colours.wave_messages import WaveMessage
+from stentor.model.colours.wave_timing import ColourSettings, timing_of
+from stentor.model.errors import FrameError, Refusal
+from stentor.nodes.network.anti_entropy import AntiEntropy
+from stentor.protocols.colours.scope_colours import ScopeColours, WaveDue
+from stentor.protocols.connection.outbox import Outbox
+from stentor.protocols.dissemination.member_interests import InterestIndex
+from stentor.protocols.dissemination.profile_audit import ProfileAudit
+from stentor.protocols.dissemination.profiles import Profiles
+from stentor.protocols.dissemination.relay import Relay
+from stentor.protocols.neighbours import Neighbours
+from stentor.protocols.overlay.gateways import Gateways
+
+# Rounds for which a copy may be newer than its owner's row: news overtakes the wave that confirms it, so a row may be
+# one round late through no fault, and is on its way up for another one.
+_ROUNDS_AHEAD = 2
+
+
+class ScopeMembers:
+    """The members of one scope, as one broker knows them."""
+
+    def __init__(
+        self, level: int, gateways: Gateways, profiles: Profiles, anti_entropy: AntiEntropy, step: Step
+    ) -> None:
+        self._level = level
+        self._gateways = gateways
+        self._graph = gateways.graph
+        self._context = gateways.context
+        self._profiles = profiles
+        self._anti_entropy = anti_entropy
+        self._step = step
+        self._ahead: dict[tuple[str, str], tuple[int, int]] = {}  # copies that are newer than rows: version, rounds
+        self.dropped = 0  # copies that were not as their owners say
+
+    def own_row(self) -> ManifestRow | None:
+        level, unit = self._level, self._context.units[self._level]
+        presence = self._graph.members[level].get(unit)
+        if presence is None or presence.left or presence.speaker != self._context.name:
+            return None
+        if not self._gateways.speaks(level):
+            return None
+        profile = self._profiles.members[level].get(unit)
+        return ManifestRow(
+            unit=unit,
+            speaker=presence.speaker,
+            number=presence.number,
+            presence=presence.digest,
+            presence_version=presence.version,
+            profile=0 if profile is None else profile.digest,
+            profile_version=0 if profile is None else profile.stamp[0],
+            predicates=0 if profile is None else profile.predicates,
+        )
+
+    def departed(self, rows: Mapping[str, ManifestRow]) -> list[str]:
+        known = self._graph.members[self._level]
+        return [
+            unit
+            for unit, row in rows.items()
+            if unit in known and known[unit].left and known[unit].version > row.presence_version
+        ]
+
+    def compare(self, rows: Mapping[str, ManifestRow]) -> None:
+        before, lacks = self.dropped, False
+        own_row = self.own_row()
+        own = "" if own_row is None else own_row.unit  # nobody else knows better
+        ahead = self._ahead
+        self._ahead = {}
+        for unit, row in rows.items():
+            if unit != own:
+                lacks |= self._compare_presence(row, ahead)
+                lacks |= self._compare_profile(row, ahead)
+        if self.dropped > before:
+            self._step.report("warning", "copies replaced", scope=self._scope, copies=self.dropped - before)
+        if lacks or self.dropped > before:
+            self._anti_entropy.ask_all(self._level)
+
+    @property
+    def _scope(self) -> str:
+        return self._context.scopes[self._level]
+
+    def _compare_presence(self, row: ManifestRow, ahead: Mapping[tuple[str, str], tuple[int, int]]) -> bool:
+        """Hold what we know of where a member is against its row; return whether something newer is to be had."""
+        known = self._graph.members[self._level].get(row.unit)
+        if known is None or not known.is_credible:
+            return True
+        if known.digest == row.presence:
+            if known.version != row.presence_version:
+                self._gateways.correct_version(self._level, row.unit, row.presence_version)
+            return False
+        if known.version < row.presence_version:
+            return True
+        if known.version == row.presence_version and known.speaker == row.speaker:
+            self._drop("presence", row.unit)
+        else:
+            self._suspect("presence", row.unit, known.version, row.presence_version, ahead)
+        return False
+
+    def _compare_profile(self, row: ManifestRow, ahead: Mapping[tuple[str, str], tuple[int, int]]) -> bool:
+        """Hold what we know of what a member wants against its row; return whether something newer is to be had."""
+        known = self._profiles.members[self._level].get(row.unit)
+        if known is None or not known.is_told:
+            if known is not None and not row.profile_version:
+                known.predicates = row.predicates
+            return row.profile_version > 0
+        version = known.stamp[0]
+        if known.digest == row.profile:
+            if version == row.profile_version:
+                known.predicates = row.predicates
+            else:
+                known.stamp = (row.profile_version, row.speaker)
+            return False
+        if version < row.profile_version:
+            return True
+        if version == row.profile_version and known.stamp[1] == row.speaker:
+            self._drop("profile", row.unit)
+        else:
+            self._suspect("profile", row.unit, version, row.profile_version, ahead)
+        return False
+
+    def _suspect(
+        self, kind: str, unit: str, version: int, confirmed: int, ahead: Mapping[tuple[str, str], tuple[int, int]]
+    ) -> None:
+        """A copy is newer than its owner's row: it has some rounds to be confirmed."""
+        since, rounds = ahead.get((kind, unit), (version, -1))
+        if confirmed >= since:  # the owner has come as far: what is ahead now was told since
+            since, rounds = version, -1
+        if rounds + 1 >= _ROUNDS_AHEAD:
+            self._drop(kind, unit)
+        else:
+            self._ahead[kind, unit] = since, rounds + 1
+
+    def _drop(self, kind: str, unit: str) -> None:
+        self.dropped += 1
+        if kind == "presence":
+            self._gateways.discard(unit)
+        else:
+            self._profiles.discard(self._level, unit)
+
+
+class Colouring:
+    """The colours of all scopes around one broker, by level."""
+
+    def __init__(
+        self,
+        settings: Mapping[str, ColourSettings],
+        gateways: Gateways,
+        profiles: Profiles,
+        index: InterestIndex,
+        relay: Relay[Outbox],
+        anti_entropy: AntiEntropy,
+        neighbours: Neighbours,
+        step: Step,
+    ) -> None:
+        context = gateways.context
+        self._scopes = context.scopes
+        self._neighbours = neighbours
+        self._gateways = gateways
+        self._relay = relay
+        self.members = [ScopeMembers(level, gateways, profiles, anti_entropy, step) for level in range(context.depth)]
+        self.scopes = [
+            _colours_of(scope, level, context.name, settings, neighbours, self.members[level], step)
+            for level, scope in enumerate(context.scopes)
+        ]
+        self.audit = ProfileAudit(profiles, index)
+        self._round = 0  # for which ways were last worked out anew
+        self.repaired = 0  # ways that were wrong when they were worked out anew
+
+    def link_up(self, name: str) -> None:
+        for colours in self._shared(name):
+            colours.link_up(name)
+
+    def link_down(self, name: str, level: int) -> None:
+        """A neighbour of this level is gone."""
+        for colours in self.scopes[level:]:
+            colours.link_down(name)
+
+    def hear(self, name: str, message: WaveMessage) -> None:
+        level = self._scopes.index(message.scope) if message.scope in self._scopes else -1
+        if level < self._neighbours[name].level:
+            raise FrameError(Refusal.PROTOCOL, f"{message.scope!r} is no scope that we share")
+        self.scopes[level].hear(name, message)
+
+    def beat(self) -> None:
+        for colours in self.scopes:
+            colours.beat()
+
+    def on_due(self, due: WaveDue) -> None:
+        self.scopes[due.level].on_due()
+
+    def end_step(self) -> None:
+        """With each round of the innermost scope in which we are not alone, work out anew whatever follows from what is
+        known of all scopes.
+        """
+        level = min((neighbour.level for neighbour in self._neighbours.values()), default=0)
+        if self._round != self.scopes[level].tree.round:
+            self._round = self.scopes[level].tree.round
+            self.audit.run()
+            self.repaired += self._gateways.rebuild()
+            self._relay.forget_plans()
+
+    def _shared(self, name: str) -> list[ScopeColours]:
+        return self.scopes[self._neighbours[name].level :]
+
+    def validate(self) -> None:
+        for colours in self.scopes:
+            colours.tree.validate()
+            colours.lease.validate()
+
+
+def _colours_of(
+    scope: str,
+    level: int,
+    name: str,
+    settings: Mapping[str, ColourSettings],
+    neighbours: Neighbours,
+    members: ScopeMembers,
+    step: Step,
+) -> ScopeColours:
+    chosen = settings.get(scope, ColourSettings())
+    rank = chosen.roots.index(name) if name in chosen.roots else len(chosen.roots)
+    return ScopeColours(scope, level, name, rank, timing_of(chosen), neighbours, members, step)

@@ -1,0 +1,165 @@
+"""Corruption: what a broker knows of the network is scrambled on purpose. The network must heal itself of it.
+
+A variable gets any value of its type: what a cosmic ray, a bad memory module or a wild pointer would leave there. Code,
+configuration and what is on the disk stay as they are. Who draws is the caller's business: machines know no randomness.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Protocol, TypeVar
+
+import msgspec
+
+from stentor.model.colours.damage import Damage
+from stentor.model.messages import Gateway, Presence
+from stentor.model.ranges import LAST_VERSION
+from stentor.nodes.network.network import BrokerNetwork
+from stentor.protocols.colours.scope_colours import ScopeColours
+from stentor.protocols.colours.scope_tree import Claim, Pointers, TreeRole
+from stentor.protocols.dissemination.profiles import MemberProfile
+
+T = TypeVar("T")
+_FAR_NS = 1 << 62  # nanoseconds: nobody lives to see it
+
+
+class Draw(Protocol):
+    """Random numbers; `random.Random` has them."""
+
+    def random(self) -> float: ...
+    def randrange(self, stop: int, /) -> int: ...
+    def choice(self, seq: Sequence[T], /) -> T: ...
+
+
+class Corruption:
+    """Scrambles the network part of one broker."""
+
+    def __init__(self, network: BrokerNetwork, draw: Draw) -> None:
+        self._network = network
+        self._draw = draw
+        self._acts: Mapping[Damage, Callable[[], None]] = {
+            Damage.ROUNDS: lambda: self._each_scope(self._damage_round),
+            Damage.POINTERS: lambda: self._each_scope(self._damage_pointers),
+            Damage.MEMBERS: self._damage_members,
+            Damage.ROUTES: self._damage_routes,
+            Damage.PROFILES: self._damage_profiles,
+            Damage.TIMERS: lambda: self._each_scope(self._damage_times),
+        }
+
+    def scramble(self, parts: Iterable[Damage]) -> None:
+        for part in parts:
+            self._acts[part]()
+
+    def _each_scope(self, damage: Callable[[ScopeColours], None]) -> None:
+        for colours in self._network.colouring.scopes:
+            damage(colours)
+
+    def _often(self) -> bool:
+        return self._draw.random() < 0.5
+
+    def _any_name(self) -> str:
+        """Return a neighbour, a member, ourselves, nobody or a stranger."""
+        network = self._network
+        known = [unit for level in network.gateways.graph.members for unit in level]
+        return self._draw.choice([*network.peers, *sorted(known), network.context.name, "", "nobody/at/all"])
+
+    # ---- trees
+
+    def _damage_round(self, colours: ScopeColours) -> None:
+        draw, tree, wave = self._draw, colours.tree, colours.wave
+        tree.round = draw.choice((0, 1, 2, tree.round + 1, draw.randrange(1 << 32), -5, 1 << 80))
+        tree.depth = draw.choice((0, 1, tree.height, tree.height + 1, -1, 1 << 40))
+        tree.claim = Claim(draw.randrange(4), self._any_name())
+        wave.brokers = draw.randrange(1 << 20)
+        wave._alive = {self._any_name() for _ in range(draw.randrange(3))}
+        wave._digest = draw.randrange(1 << 64)
+        wave._compared = tree.round
+
+    def _damage_pointers(self, colours: ScopeColours) -> None:
+        draw, tree = self._draw, colours.tree
+        tree.role = draw.choice(tuple(TreeRole))
+        tree.pointers = [
+            Pointers(self._any_name(), tuple(self._any_name() for _ in range(draw.randrange(5)))) for _ in range(3)
+        ]
+
+    def _damage_times(self, colours: ScopeColours) -> None:
+        draw, wave = self._draw, colours.wave
+        wave.heard_at = draw.choice((0, -_FAR_NS, _FAR_NS))
+        wave.deadline_at = draw.choice((0, -_FAR_NS, _FAR_NS))
+        colours._orphaned_at = draw.choice((0, -_FAR_NS, _FAR_NS))
+        colours._armed_at = draw.choice((0, -_FAR_NS, _FAR_NS))
+        colours.rejoining._asked_at = draw.choice((0, -_FAR_NS, _FAR_NS))
+        colours.rejoining._asked = self._any_name()
+
+    # ---- members
+
+    def _damage_members(self) -> None:
+        graph, draw = self._network.gateways.graph, self._draw
+        for members in graph.members:
+            for unit in list(members):
+                if self._often():
+                    members[unit] = self._damaged_presence(members[unit])
+                elif draw.random() < 0.3:
+                    del members[unit]
+        for colours in self._network.colouring.scopes:
+            for unit, row in list(colours.lease.rows.items()):
+                if self._often():
+                    colours.lease.rows[unit] = msgspec.structs.replace(
+                        row, presence=draw.randrange(1 << 64), profile_version=draw.randrange(LAST_VERSION)
+                    )
+
+    def _damaged_presence(self, presence: Presence) -> Presence:
+        draw = self._draw
+        return msgspec.structs.replace(
+            presence,
+            version=draw.choice((1, presence.version, presence.version + 1, LAST_VERSION, draw.randrange(1 << 62))),
+            number=draw.choice((presence.number, draw.randrange(64))),
+            speaker=draw.choice((presence.speaker, self._any_name())),
+            left=draw.random() < 0.2,
+            gateways=tuple(
+                Gateway(each.unit, each.links, 1 + draw.randrange(10_000))
+                for each in presence.gateways
+                if draw.random() < 0.7
+            ),
+        )
+
+    def _damage_routes(self) -> None:
+        graph, draw = self._network.gateways.graph, self._draw
+        hops = graph.cache._hops
+        for unit in list(hops):
+            if self._often():
+                hops[unit] = draw.choice(sorted(hops))
+        relay = self._network.relay
+        for state in relay.states:
+            scrambled = dict.fromkeys(state.next_hops, 0)
+            for number in state.numbers.values():
+                if scrambled:
+                    scrambled[draw.choice(sorted(scrambled))] |= 1 << number
+            relay._plans.states = tuple(
+                msgspec.structs.replace(each, next_hops=scrambled) if each is state else each for each in relay.states
+            )
+
+    # ---- profiles
+
+    def _damage_profiles(self) -> None:
+        profiles, draw = self._network.profiles, self._draw
+        for members in profiles.members:
+            for profile in members.values():
+                if self._often():
+                    self._damage_profile(profile)
+        for level, numbers in enumerate(profiles._numbers):
+            if draw.random() < 0.3:
+                profiles._numbers[level] = {unit: draw.randrange(64) for unit in numbers}
+
+    def _damage_profile(self, profile: MemberProfile) -> None:
+        draw = self._draw
+        match draw.randrange(5):
+            case 0:
+                profile.wants = dict(list(profile.wants.items())[1:])
+            case 1:
+                profile.wants[("ghost/#", "")] = None
+            case 2:
+                profile.stamp = (draw.choice((0, LAST_VERSION, draw.randrange(LAST_VERSION))), self._any_name())
+            case 3:
+                profile.number = draw.choice((None, draw.randrange(64)))
+            case _:
+                profile.digest = draw.randrange(1 << 64)
+                profile.predicates = draw.randrange(1 << 30)

@@ -1,0 +1,173 @@
+"""The colours of one scope at one broker: its tree, its waves and its place, and the time that drives them.
+
+All waits end by the clock, and the clock is looked at often: besides the timer of this module, every heartbeat looks
+too, and starts the timer again. So a timer that damage took away, or set to the end of days, holds nothing up for long.
+"""
+
+from stentor.machine import SECOND, StartTimer, Step, Timer
+from stentor.model.colours.wave_messages import Ack, Manifest, Place, Rejoin, RootClaim, Rotate, WaveMessage
+from stentor.model.colours.wave_timing import WaveTiming
+from stentor.model.errors import FrameError, Refusal
+from stentor.protocols.colours.manifest_lease import ManifestLease, Members
+from stentor.protocols.colours.rejoining import Rejoining
+from stentor.protocols.colours.scope_tree import ScopeTree, TreeRole
+from stentor.protocols.colours.wave import Wave
+from stentor.protocols.neighbours import Neighbours
+
+
+class WaveDue(Timer, frozen=True, gc=False, tag="wave due"):
+    """Something in the colours of the scope of a level waits for the clock."""
+
+    level: int
+
+
+class ScopeColours:
+    """`rank` is this broker's place in the root group of the scope; whoever is not in it comes after all who are."""
+
+    def __init__(
+        self,
+        scope: str,
+        level: int,
+        name: str,
+        rank: int,
+        timing: WaveTiming,
+        neighbours: Neighbours,
+        members: Members,
+        step: Step,
+    ) -> None:
+        self.scope = scope
+        self.timing = timing
+        self._level = level
+        self._neighbours = neighbours
+        self._step = step
+        self._rank = rank
+        self._period_ns = int(timing.period * SECOND)
+        self._patience_ns = int(timing.patience * SECOND)
+        self.tree = ScopeTree(name, rank, timing.height, timing.degree)
+        self.lease = ManifestLease(members)
+        self.wave = Wave(scope, self.tree, self.lease, int(timing.delay_max * SECOND), neighbours, step)
+        self.rejoining = Rejoining(scope, level, self.tree, self.wave, int(timing.rejoining * SECOND), neighbours, step)
+        self._orphaned_at = 0  # when we lost our parent
+        self._armed_at = -1  # when the timer fires
+        self.faults = 0  # how often a wave did not come in time, or something was found that cannot be
+
+    # ---- links
+
+    def link_up(self, name: str) -> None:
+        """A broker of the scope is a neighbour now."""
+        self.rejoining.claim_to(name)
+        self._arm()
+
+    def link_down(self, name: str) -> None:
+        """A broker of the scope is no neighbour any more."""
+        tree = self.tree
+        self.rejoining.forget(name)
+        if name == tree.parent and tree.role is TreeRole.MEMBER:
+            self._part()
+        if name in tree.children:
+            tree.disown(name)
+            self.wave.forget(name)
+        self.tick()
+
+    # ---- messages
+
+    def hear(self, name: str, message: WaveMessage) -> None:
+        self._clamp()
+        match message:
+            case Rotate():
+                self.wave.on_rotate(name, message)
+            case Ack():
+                self.wave.on_ack(name, message)
+            case Manifest():
+                self.wave.on_manifest(name, message)
+            case RootClaim():
+                self.rejoining.on_claim(name, message)
+            case Rejoin():
+                self.rejoining.on_rejoin(name, message)
+            case Place():
+                self.rejoining.on_place(name, message)
+            case _:
+                raise FrameError(Refusal.PROTOCOL, f"the message {message.tag!r} is none of a wave")
+        self._arm()
+
+    # ---- time
+
+    def beat(self) -> None:
+        """Twice a heartbeat: tell neighbours below whom we are, and look at the clock whether or not a timer did."""
+        self.rejoining.claim_to_all()
+        self._armed_at = -1
+        self.tick()
+
+    def on_due(self) -> None:
+        """The timer has fired."""
+        self._armed_at = -1
+        self.tick()
+
+    def tick(self) -> None:
+        self._clamp()
+        now, tree = self._step.now, self.tree
+        self.wave.look()
+        match tree.role:
+            case TreeRole.ROOT if now - self.wave.heard_at >= self._period_ns and self._has_neighbours():
+                self.wave.begin()
+            case TreeRole.MEMBER if now - self.wave.heard_at > self._patience_ns:
+                self.faults += 1
+                self._part()
+            case TreeRole.ORPHAN if now - self._orphaned_at >= (1 + self._rank) * self._patience_ns:
+                tree.crown()
+                self._step.report("info", "root of a scope", scope=self.scope)
+                self.rejoining.claim_to_all()
+        if self.rejoining.is_due:
+            self.rejoining.seek()
+        self._arm()
+
+    def _part(self) -> None:
+        self.tree.part()
+        self._orphaned_at = self._step.now
+        self.rejoining.claim_to_all()
+
+    def _has_neighbours(self) -> bool:
+        return any(True for _ in self._neighbours.sharing(self._level))
+
+    def _arm(self) -> None:
+        if self.tree.role is TreeRole.ROOT and not self._has_neighbours():
+            return
+        at = max(self._next_at(), self._step.now)
+        if at != self._armed_at:
+            self._armed_at = at
+            self._step.emit(StartTimer(WaveDue(self._level), at))
+
+    def _next_at(self) -> int:
+        """Return when the clock is to be looked at again."""
+        match self.tree.role:
+            case TreeRole.ROOT:
+                at = self.wave.heard_at + self._period_ns
+            case TreeRole.MEMBER:
+                at = self.wave.heard_at + self._patience_ns + 1
+            case TreeRole.ORPHAN:
+                at = self._orphaned_at + (1 + self._rank) * self._patience_ns
+        if self.wave.is_running:
+            at = min(at, self.wave.deadline_at)
+        asked_until = self.rejoining.asked_until
+        return at if asked_until is None else min(at, asked_until)
+
+    # ---- damage
+
+    def _clamp(self) -> None:
+        """Take out what cannot be: of the tree, and times that lie further ahead or back than anything waits for."""
+        now = self._step.now
+        names = {neighbour.name for neighbour in self._neighbours.sharing(self._level)}
+        was_orphan = self.tree.role is TreeRole.ORPHAN
+        if self.tree.clamp(names):
+            self.faults += 1
+            if self.tree.role is TreeRole.ORPHAN and not was_orphan:
+                self._orphaned_at = now
+        self.wave.heard_at = min(self.wave.heard_at, now)
+        self.wave.deadline_at = min(self.wave.deadline_at, now + 2 * int(self.timing.crossing * SECOND))
+        self._orphaned_at = min(self._orphaned_at, now)
+        self.rejoining.clamp()
+
+    @property
+    def root(self) -> str:
+        """Below whom we are; "" if nobody knows."""
+        return self.tree.claim.root
