@@ -48,6 +48,8 @@ class Ack(Message, frozen=True, kw_only=True, array_like=True, tag="ack wave", g
     height: Depth = 0  # of the subtree
     confirmed: Id = 0  # members whose owners stand by their rows, as a mask of the numbers in the manifest
     rows: ManifestRows = ()  # of owners who do not
+    free: Path = ""  # a broker with room for one more child, if there is any
+    free_address: Address = ""  # where that one listens
 
 
 class Manifest(Message, frozen=True, array_like=True, tag="manifest", gc=False):

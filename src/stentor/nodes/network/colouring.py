@@ -5,7 +5,7 @@ presence and a profile that the member's owner told. With every wave copies are 
 owners' own digests; a copy that says something else is dropped, and neighbours are asked for a right one.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from stentor.machine import Step
 from stentor.model.colours.manifest import ManifestRow
@@ -14,6 +14,7 @@ from stentor.model.colours.wave_timing import ColourSettings, timing_of
 from stentor.model.errors import FrameError, Refusal
 from stentor.nodes.network.anti_entropy import AntiEntropy
 from stentor.protocols.colours.scope_colours import ScopeColours, WaveDue
+from stentor.protocols.colours.surroundings import Surroundings
 from stentor.protocols.connection.outbox import Outbox
 from stentor.protocols.dissemination.member_interests import InterestIndex
 from stentor.protocols.dissemination.profile_audit import ProfileAudit
@@ -160,8 +161,11 @@ class Colouring:
         relay: Relay[Outbox],
         anti_entropy: AntiEntropy,
         neighbours: Neighbours,
+        address: str,
+        dial: Callable[[str], None],
         step: Step,
     ) -> None:
+        """`address` is where this broker listens, and `dial` opens a link to somebody else's."""
         context = gateways.context
         self._scopes = context.scopes
         self._neighbours = neighbours
@@ -169,7 +173,12 @@ class Colouring:
         self._relay = relay
         self.members = [ScopeMembers(level, gateways, profiles, anti_entropy, step) for level in range(context.depth)]
         self.scopes = [
-            _colours_of(scope, level, context.name, settings, neighbours, self.members[level], step)
+            _colours_of(
+                Surroundings(scope, level, address, neighbours, dial, step),
+                context.name,
+                settings,
+                self.members[level],
+            )
             for level, scope in enumerate(context.scopes)
         ]
         self.audit = ProfileAudit(profiles, index)
@@ -219,14 +228,8 @@ class Colouring:
 
 
 def _colours_of(
-    scope: str,
-    level: int,
-    name: str,
-    settings: Mapping[str, ColourSettings],
-    neighbours: Neighbours,
-    members: ScopeMembers,
-    step: Step,
+    around: Surroundings, name: str, settings: Mapping[str, ColourSettings], members: ScopeMembers
 ) -> ScopeColours:
-    chosen = settings.get(scope, ColourSettings())
+    chosen = settings.get(around.scope, ColourSettings())
     rank = chosen.roots.index(name) if name in chosen.roots else len(chosen.roots)
-    return ScopeColours(scope, level, name, rank, timing_of(chosen), neighbours, members, step)
+    return ScopeColours(around, name, rank, timing_of(chosen), members)

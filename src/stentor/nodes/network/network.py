@@ -100,6 +100,8 @@ class BrokerNetwork:
             self.relay,
             self._anti_entropy,
             neighbours,
+            settings.address,
+            self.outgoing.open_for_tree,
             step,
         )
         self.timers: dict[type[Timer], Callable[[Any], None]] = {

@@ -58,6 +58,10 @@ class OutgoingLinks:
         if self._has_begun:
             self._dial(outgoing)
 
+    def open_for_tree(self, address: str) -> None:
+        self._step.report("info", "adding a link to join the tree of a scope", to=address)
+        self.open(GatewaySettings(address=address))
+
     def open_shortcut(self, address: str) -> None:
         self._step.report("info", "adding a link to shorten paths", to=address)
         self.open(GatewaySettings(address=address))

@@ -7,27 +7,21 @@ nobody leaves a tree for a root that somebody merely speaks of: the root itself 
 
 import msgspec
 
-from stentor.machine import Step
 from stentor.model.colours.wave_messages import Place, Rejoin, RootClaim
 from stentor.protocols.colours.scope_tree import NO_CLAIM, Claim, ScopeTree, TreeRole
+from stentor.protocols.colours.surroundings import Surroundings
 from stentor.protocols.colours.wave import Wave
-from stentor.protocols.neighbours import Neighbours
 
 
 class Rejoining:
     """What one broker says and hears about its place in the tree of one scope."""
 
-    def __init__(
-        self, scope: str, level: int, tree: ScopeTree, wave: Wave, answer_ns: int, neighbours: Neighbours, step: Step
-    ) -> None:
+    def __init__(self, around: Surroundings, tree: ScopeTree, wave: Wave, answer_ns: int) -> None:
         """`answer_ns` is how long the answer to a request takes, at most."""
-        self._scope = scope
-        self._level = level
+        self._around = around
         self._tree = tree
         self._wave = wave
         self._answer_ns = answer_ns
-        self._neighbours = neighbours
-        self._step = step
         self._claims: dict[str, tuple[Claim, int]] = {}  # what neighbours said last: below whom, and how deep
         self._asked = ""  # the neighbour whose answer we wait for
         self._asked_at = 0
@@ -40,10 +34,10 @@ class Rejoining:
         """Tell a neighbour below whom we are."""
         tree = self._tree
         rank, root = tree.claim
-        self._neighbours.say(name, RootClaim(scope=self._scope, root=root, rank=rank, depth=tree.depth))
+        self._around.say(name, RootClaim(scope=self._around.scope, root=root, rank=rank, depth=tree.depth))
 
     def claim_to_all(self) -> None:
-        for neighbour in self._neighbours.sharing(self._level):
+        for neighbour in self._around.inside():
             self.claim_to(neighbour.name)
 
     def on_claim(self, name: str, said: RootClaim) -> None:
@@ -58,9 +52,9 @@ class Rejoining:
 
     def clamp(self) -> None:
         """Wait neither for nobody's answer nor for one of the future."""
-        if self._asked not in self._neighbours:
+        if not self._around.knows(self._asked):
             self._asked = ""
-        self._asked_at = min(self._asked_at, self._step.now)
+        self._asked_at = min(self._asked_at, self._around.step.now)
 
     def forget(self, name: str) -> None:
         """A neighbour is gone."""
@@ -75,7 +69,7 @@ class Rejoining:
     def is_due(self) -> bool:
         """Whether a neighbour is to be asked now: one knows a root of more right, and nobody's answer is awaited."""
         until = self.asked_until
-        if until is not None and self._step.now < until:
+        if until is not None and self._around.step.now < until:
             return False
         return until is not None or any(claim < self._tree.claim for claim, _ in self._claims.values())
 
@@ -92,16 +86,19 @@ class Rejoining:
         better = [
             (claim, depth, name)
             for name, (claim, depth) in self._claims.items()
-            if claim < self._tree.claim and name in self._neighbours
+            if claim < self._tree.claim and self._around.knows(name)
         ]
         fresh = [each for each in better if each[2] not in self._tried]
         if not fresh:  # all had their turn: begin again
             self._tried.clear()
             fresh = better
         if fresh:
-            self._asked = min(fresh)[2]
-            self._asked_at = self._step.now
-            self._neighbours.say(self._asked, Rejoin(scope=self._scope, broker=self._tree.name))
+            self._ask(min(fresh)[2])
+
+    def _ask(self, name: str) -> None:
+        self._asked = name
+        self._asked_at = self._around.step.now
+        self._around.say(name, Rejoin(scope=self._around.scope, broker=self._tree.name))
 
     # ---- passing on, and answering
 
@@ -115,21 +112,25 @@ class Rejoining:
         has_room = tree.has_room if is_first else rejoin.has_room
         if tree.role is TreeRole.ROOT:
             asked = rejoin.trail[0] if rejoin.trail else tree.name
+            parent, address = (asked, "") if has_room else self._wave.free
             self._answer(
                 name,
                 Place(
-                    scope=self._scope,
+                    scope=self._around.scope,
                     broker=rejoin.broker,
-                    parent=asked if has_room else "",
+                    parent=parent,
+                    address=address,
                     root=tree.name,
                     rank=tree.claim.rank,
                     trail=rejoin.trail,
                 ),
             )
         elif tree.role is TreeRole.MEMBER:
-            self._neighbours.say(
+            self._around.say(
                 tree.parent,
-                Rejoin(scope=self._scope, broker=rejoin.broker, has_room=has_room, trail=(*rejoin.trail, tree.name)),
+                Rejoin(
+                    scope=self._around.scope, broker=rejoin.broker, has_room=has_room, trail=(*rejoin.trail, tree.name)
+                ),
             )
 
     def on_place(self, name: str, place: Place) -> None:
@@ -144,16 +145,23 @@ class Rejoining:
         tree = self._tree
         if place.trail:
             if place.trail[-1] in tree.children:
-                self._neighbours.say(place.trail[-1], place)
+                self._around.say(place.trail[-1], place)
             return
-        if asker not in self._neighbours:
+        if not self._around.knows(asker):
             return
         if place.parent == tree.name:
             if not tree.has_room or place.broker == tree.parent:
                 return
             self._wave.adopt(place.broker)
             place = msgspec.structs.replace(place, round=tree.round, depth=tree.depth + 1)
-        self._neighbours.say(asker, place)
+        self._around.say(asker, place)
+
+    def _go_to(self, place: Place) -> None:
+        """The neighbour that we asked has no room, and the root knows somebody who has."""
+        if self._around.knows(place.parent) and place.parent not in self._tried:
+            self._ask(place.parent)
+        elif place.address and not self._around.knows(place.parent) and place.parent != self._tree.name:
+            self._around.dial(place.address)
 
     def _take_place(self, name: str, place: Place) -> None:
         tree = self._tree
@@ -163,6 +171,7 @@ class Rejoining:
         self._asked = ""
         if place.parent != name or not 1 <= place.depth <= tree.height:
             self._tried.add(name)
+            self._go_to(place)
             return
         self._tried.clear()
         tree.place(name, claim, place.round, place.depth)

@@ -4,15 +4,15 @@ All waits end by the clock, and the clock is looked at often: besides the timer 
 too, and starts the timer again. So a timer that damage took away, or set to the end of days, holds nothing up for long.
 """
 
-from stentor.machine import SECOND, StartTimer, Step, Timer
+from stentor.machine import SECOND, StartTimer, Timer
 from stentor.model.colours.wave_messages import Ack, Manifest, Place, Rejoin, RootClaim, Rotate, WaveMessage
 from stentor.model.colours.wave_timing import WaveTiming
 from stentor.model.errors import FrameError, Refusal
 from stentor.protocols.colours.manifest_lease import ManifestLease, Members
 from stentor.protocols.colours.rejoining import Rejoining
 from stentor.protocols.colours.scope_tree import ScopeTree, TreeRole
+from stentor.protocols.colours.surroundings import Surroundings
 from stentor.protocols.colours.wave import Wave
-from stentor.protocols.neighbours import Neighbours
 
 
 class WaveDue(Timer, frozen=True, gc=False, tag="wave due"):
@@ -24,29 +24,18 @@ class WaveDue(Timer, frozen=True, gc=False, tag="wave due"):
 class ScopeColours:
     """`rank` is this broker's place in the root group of the scope; whoever is not in it comes after all who are."""
 
-    def __init__(
-        self,
-        scope: str,
-        level: int,
-        name: str,
-        rank: int,
-        timing: WaveTiming,
-        neighbours: Neighbours,
-        members: Members,
-        step: Step,
-    ) -> None:
-        self.scope = scope
+    def __init__(self, around: Surroundings, name: str, rank: int, timing: WaveTiming, members: Members) -> None:
+        self.scope = around.scope
         self.timing = timing
-        self._level = level
-        self._neighbours = neighbours
-        self._step = step
+        self._around = around
+        self._step = around.step
         self._rank = rank
         self._period_ns = int(timing.period * SECOND)
         self._patience_ns = int(timing.patience * SECOND)
         self.tree = ScopeTree(name, rank, timing.height, timing.degree)
         self.lease = ManifestLease(members)
-        self.wave = Wave(scope, self.tree, self.lease, int(timing.delay_max * SECOND), neighbours, step)
-        self.rejoining = Rejoining(scope, level, self.tree, self.wave, int(timing.rejoining * SECOND), neighbours, step)
+        self.wave = Wave(around, self.tree, self.lease, int(timing.delay_max * SECOND))
+        self.rejoining = Rejoining(around, self.tree, self.wave, int(timing.rejoining * SECOND))
         self._orphaned_at = 0  # when we lost our parent
         self._armed_at = -1  # when the timer fires
         self.faults = 0  # how often a wave did not come in time, or something was found that cannot be
@@ -127,7 +116,7 @@ class ScopeColours:
         self.rejoining.claim_to_all()
 
     def _has_neighbours(self) -> bool:
-        return any(True for _ in self._neighbours.sharing(self._level))
+        return any(True for _ in self._around.inside())
 
     def _arm(self) -> None:
         if self.tree.role is TreeRole.ROOT and not self._has_neighbours():
@@ -135,7 +124,7 @@ class ScopeColours:
         at = max(self._next_at(), self._step.now)
         if at != self._armed_at:
             self._armed_at = at
-            self._step.emit(StartTimer(WaveDue(self._level), at))
+            self._step.emit(StartTimer(WaveDue(self._around.level), at))
 
     def _next_at(self) -> int:
         """Return when the clock is to be looked at again."""
@@ -156,7 +145,7 @@ class ScopeColours:
     def _clamp(self) -> None:
         """Take out what cannot be: of the tree, and times that lie further ahead or back than anything waits for."""
         now = self._step.now
-        names = {neighbour.name for neighbour in self._neighbours.sharing(self._level)}
+        names = {neighbour.name for neighbour in self._around.inside()}
         was_orphan = self.tree.role is TreeRole.ORPHAN
         if self.tree.clamp(names):
             self.faults += 1

@@ -7,47 +7,47 @@ child is alive, and once more when all below have answered or their time is over
 
 from collections.abc import Iterable
 
-from stentor.machine import Step
 from stentor.model.colours.colour import new_colour
 from stentor.model.colours.manifest import ManifestRow, rows_by_unit
 from stentor.model.colours.wave_messages import Ack, Manifest, Rotate
 from stentor.model.scope import LARGEST_UNIT
 from stentor.protocols.colours.manifest_lease import ManifestLease
 from stentor.protocols.colours.scope_tree import Claim, ScopeTree, TreeRole
-from stentor.protocols.neighbours import Neighbours
+from stentor.protocols.colours.surroundings import Surroundings
 
 
 class _Answers:
     """What the brokers below us, and we ourselves, have answered to the wave that runs."""
 
-    __slots__ = ("brokers", "confirmed", "height", "rows", "waiting")
+    __slots__ = ("brokers", "confirmed", "free", "height", "rows", "waiting")
 
-    def __init__(self, waiting: Iterable[str], confirmed: int, rows: tuple[ManifestRow, ...]) -> None:
+    def __init__(
+        self, waiting: Iterable[str], confirmed: int, rows: tuple[ManifestRow, ...], free: tuple[str, str]
+    ) -> None:
         self.waiting = set(waiting)  # children that have not answered for all below them
         self.brokers = 1
         self.height = 0
         self.confirmed = confirmed
         self.rows = list(rows)
+        self.free = free  # a broker with room for a child, and its address; the nearest to the root
 
     def add(self, ack: Ack) -> None:
         self.brokers += ack.brokers
         self.height = max(self.height, ack.height + 1)
         self.confirmed |= ack.confirmed
         self.rows += ack.rows
+        if not self.free[0]:
+            self.free = ack.free, ack.free_address
 
 
 class Wave:
     """The waves of one scope, as they pass one broker."""
 
-    def __init__(
-        self, scope: str, tree: ScopeTree, lease: ManifestLease, delay_ns: int, neighbours: Neighbours, step: Step
-    ) -> None:
-        self._scope = scope
+    def __init__(self, around: Surroundings, tree: ScopeTree, lease: ManifestLease, delay_ns: int) -> None:
+        self._around = around
         self._tree = tree
         self._lease = lease
         self._delay_ns = delay_ns
-        self._neighbours = neighbours
-        self._step = step
         self._answers: _Answers | None = None  # None if no wave runs
         self._alive: set[str] = set()  # children that answered this round's wave, or came after it
         self._digest = 0  # of the manifest that the wave names
@@ -56,6 +56,7 @@ class Wave:
         self.deadline_at = 0  # when answers are waited for no longer
         self.brokers = 1  # in the tree below us, and we, when the last wave ended
         self.height = 0  # of that tree
+        self.free = ("", "")  # a broker in that tree with room for one more child, and its address
         self.refused = 0  # waves that were not taken
         self.unanswered = 0  # children that were left out since they did not answer
 
@@ -78,12 +79,12 @@ class Wave:
         if not is_parent or not 1 <= rotate.depth <= tree.height or claim > tree.claim:
             self.refused += 1
             if not is_parent:
-                self._neighbours.say(name, Ack(scope=self._scope, round=rotate.round, is_taken=False))
+                self._around.say(name, Ack(scope=self._around.scope, round=rotate.round, is_taken=False))
             return
         if new_colour(rotate.round) == new_colour(tree.round):  # it has been here, or went round in a circle
             self.refused += 1
-            self._neighbours.say(
-                name, Ack(scope=self._scope, round=rotate.round, is_complete=True, brokers=1, confirmed=0)
+            self._around.say(
+                name, Ack(scope=self._around.scope, round=rotate.round, is_complete=True, brokers=1, confirmed=0)
             )
             return
         tree.rotate(rotate.round)
@@ -102,7 +103,7 @@ class Wave:
 
     def _pass_on(self, rows: tuple[ManifestRow, ...] | None, *, is_told: bool = True) -> None:
         """Tell the living children of the round, answer the parent, and let what we know be held to the manifest."""
-        tree, now = self._tree, self._step.now
+        tree, now = self._tree, self._around.step.now
         self.heard_at = now
         for child in tree.children:
             if child not in self._alive:
@@ -112,13 +113,14 @@ class Wave:
         if is_told:
             self._compare()
         confirmed, own = self._lease.own_answer()
-        self._answers = _Answers(tree.children, confirmed, own)
+        free = (tree.name, self._around.address) if tree.has_room else ("", "")
+        self._answers = _Answers(tree.children, confirmed, own, free)
         self.deadline_at = now + 2 * (tree.height - tree.depth) * self._delay_ns
         for child in tree.children:
-            self._neighbours.say(
+            self._around.say(
                 child,
                 Rotate(
-                    scope=self._scope,
+                    scope=self._around.scope,
                     round=tree.round,
                     root=tree.claim.root,
                     rank=tree.claim.rank,
@@ -128,7 +130,7 @@ class Wave:
                 ),
             )
         if tree.role is TreeRole.MEMBER and (tree.children or not is_told):
-            self._neighbours.say(tree.parent, Ack(scope=self._scope, round=tree.round, lacks_manifest=not is_told))
+            self._around.say(tree.parent, Ack(scope=self._around.scope, round=tree.round, lacks_manifest=not is_told))
         self.look()
 
     def on_manifest(self, name: str, manifest: Manifest) -> None:
@@ -137,7 +139,7 @@ class Wave:
         if name == tree.parent and manifest.round == tree.round and self._lease.take(manifest.rows, self._digest):
             self._compare()
             for child in tree.children:  # they lack it, too: we had none to tell them
-                self._neighbours.say(child, manifest)
+                self._around.say(child, manifest)
 
     def _compare(self) -> None:
         if self._compared != self._tree.round:
@@ -156,7 +158,7 @@ class Wave:
             return
         self._alive.add(name)
         if ack.lacks_manifest and self._lease.digest == self._digest:
-            self._neighbours.say(name, Manifest(self._scope, tree.round, tuple(self._lease.rows.values())))
+            self._around.say(name, Manifest(self._around.scope, tree.round, tuple(self._lease.rows.values())))
         answers = self._answers
         if answers is not None and ack.is_complete and name in answers.waiting:
             answers.waiting.remove(name)
@@ -178,19 +180,20 @@ class Wave:
     def look(self) -> None:
         """End the wave if everybody below us has answered, or had the time to."""
         answers, tree = self._answers, self._tree
-        if answers is None or (answers.waiting and self._step.now < self.deadline_at):
+        if answers is None or (answers.waiting and self._around.step.now < self.deadline_at):
             return
         self._answers = None
         self.brokers = answers.brokers
         self.height = answers.height
+        self.free = answers.free
         rows = tuple(rows_by_unit(answers.rows).values())[:LARGEST_UNIT]
         if tree.role is TreeRole.ROOT:
             self._lease.renew(answers.confirmed, rows)
         elif tree.role is TreeRole.MEMBER:
-            self._neighbours.say(
+            self._around.say(
                 tree.parent,
                 Ack(
-                    scope=self._scope,
+                    scope=self._around.scope,
                     round=tree.round,
                     is_complete=True,
                     lacks_manifest=self._lease.digest != self._digest,
@@ -198,5 +201,7 @@ class Wave:
                     height=min(answers.height, tree.height),
                     confirmed=answers.confirmed,
                     rows=rows,
+                    free=answers.free[0],
+                    free_address=answers.free[1],
                 ),
             )

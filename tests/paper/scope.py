@@ -1,0 +1,154 @@
+"""A scope of brokers that run nothing but its waves, over links that a test delivers one message at a time."""
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from tests.unit.protocols.message_ports import KeepingPort
+
+from stentor.machine import SECOND, StartTimer, Step
+from stentor.model.colours.legality import illegalities
+from stentor.model.colours.manifest import ManifestRow
+from stentor.model.colours.wave_messages import WaveMessage
+from stentor.model.colours.wave_timing import ColourSettings, timing_of
+from stentor.model.message import Message
+from stentor.protocols.colours.scope_colours import ScopeColours, WaveDue
+from stentor.protocols.colours.surroundings import Surroundings
+from stentor.protocols.neighbours import Neighbour, Neighbours
+
+
+class PaperMembers:
+    """What a broker knows of the scope's members: its own row, and the manifests that it was shown."""
+
+    def __init__(self, name: str, number: int) -> None:
+        self.row = ManifestRow(
+            unit=name,
+            speaker=name,
+            number=number,
+            presence=number,
+            presence_version=1,
+            profile=0,
+            profile_version=1,
+            predicates=0,
+        )
+        self.shown: list[dict[str, ManifestRow]] = []
+        self.gone: list[str] = []
+
+    def own_row(self) -> ManifestRow | None:
+        return self.row
+
+    def compare(self, rows: Mapping[str, ManifestRow]) -> None:
+        self.shown.append(dict(rows))
+
+    def departed(self, rows: Mapping[str, ManifestRow]) -> list[str]:
+        return [unit for unit in self.gone if unit in rows]
+
+
+class PaperScope:
+    """Brokers by name, and what is under way between them. Time passes only if a test lets it."""
+
+    def __init__(self, *names: str, settings: ColourSettings | None = None, roots: tuple[str, ...] = ()) -> None:
+        settings = settings or ColourSettings(delay_max=0.05, height=4, degree=3, roots=roots)
+        self.timing = timing_of(settings)
+        self.now = SECOND
+        self.steps: dict[str, Step] = {}
+        self.members: dict[str, PaperMembers] = {}
+        self.brokers: dict[str, ScopeColours] = {}
+        self.under_way: deque[tuple[str, str, Message]] = deque()  # from whom, to whom
+        self.said: list[tuple[str, str, Message]] = []
+        self.timers: dict[str, int] = {}
+        self.dialled: list[tuple[str, str]] = []  # by whom, and where
+        self._neighbours: dict[str, Neighbours] = {}
+        for number, name in enumerate(names):
+            self._add(name, number, settings.roots)
+
+    def _add(self, name: str, number: int, roots: tuple[str, ...]) -> None:
+        step = self.steps[name] = Step()
+        step.now = self.now
+        self.members[name] = PaperMembers(name, number)
+        neighbours = self._neighbours[name] = Neighbours()
+        rank = roots.index(name) if name in roots else len(roots)
+        around = Surroundings("", 0, f"at {name}", neighbours, partial(self._dial, name), step)
+        self.brokers[name] = ScopeColours(around, name, rank, self.timing, self.members[name])
+
+    def _dial(self, name: str, address: str) -> None:
+        self.dialled.append((name, address))
+
+    def __getitem__(self, name: str) -> ScopeColours:
+        return self.brokers[name]
+
+    # ---- links
+
+    def link(self, one: str, other: str) -> None:
+        for near, far in ((one, other), (other, one)):
+            port = KeepingPort(far, partial(self._send, near))
+            self._neighbours[near][far] = Neighbour(far, 0, far, 1000, port)
+        for near, far in ((one, other), (other, one)):
+            self._do(near, partial(self.brokers[near].link_up, far))
+
+    def cut(self, one: str, other: str) -> None:
+        """A link is lost, with what is under way on it."""
+        self.under_way = deque(each for each in self.under_way if {each[0], each[1]} != {one, other})
+        for near, far in ((one, other), (other, one)):
+            del self._neighbours[near][far]
+            self._do(near, partial(self.brokers[near].link_down, far))
+
+    def isolate(self, name: str) -> None:
+        """A broker is gone."""
+        for other in list(self._neighbours[name]):
+            self.cut(name, other)
+
+    def _send(self, sender: str, to: str, message: Message) -> None:
+        self.under_way.append((sender, to, message))
+        self.said.append((sender, to, message))
+
+    def _do(self, name: str, action: Callable[[], None]) -> None:
+        step = self.steps[name]
+        step.now = self.now
+        action()
+        for effect in step.end():
+            if isinstance(effect, StartTimer) and isinstance(effect.timer, WaveDue):
+                self.timers[name] = effect.at
+
+    # ---- what happens
+
+    def deliver(self) -> None:
+        """Everything that is under way arrives, and whatever is said to it."""
+        while self.under_way:
+            sender, to, message = self.under_way.popleft()
+            self.hear(sender, to, message)  # type: ignore[arg-type]
+
+    def hear(self, sender: str, to: str, message: WaveMessage) -> None:
+        """A broker receives a message, whoever really sent it."""
+        self._do(to, lambda: self.brokers[to].hear(sender, message))
+
+    def drop(self) -> None:
+        """Everything that is under way is lost."""
+        self.under_way.clear()
+
+    def pass_time(self, seconds: float) -> None:
+        """Timers fire when they are due, and messages arrive at once."""
+        until = self.now + int(seconds * SECOND)
+        self.deliver()
+        while self.timers and min(self.timers.values()) <= until:
+            name = min(self.timers, key=lambda each: self.timers[each])
+            self.now = max(self.now, self.timers.pop(name))
+            self._do(name, self.brokers[name].on_due)
+            self.deliver()
+        self.now = until
+
+    def settle(self, seconds: float | None = None) -> None:
+        self.pass_time(self.timing.bound(1) if seconds is None else seconds)
+
+    def wrong(self, *names: str) -> list[str]:
+        """What is wrong with the tree of these brokers, or of all."""
+        return illegalities({name: self.brokers[name].tree.view() for name in names or self.brokers})
+
+    def rounds(self) -> set[int]:
+        return {broker.tree.round for broker in self.brokers.values()}
+
+    def take_said(self, kind: type[Message]) -> list[tuple[str, str, Message]]:
+        """Return who said such a message to whom since the last time."""
+        found = [each for each in self.said if isinstance(each[2], kind)]
+        self.said.clear()
+        return found
