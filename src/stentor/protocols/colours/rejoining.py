@@ -126,12 +126,8 @@ class Rejoining:
                 ),
             )
         elif tree.role is TreeRole.MEMBER:
-            self._around.say(
-                tree.parent,
-                Rejoin(
-                    scope=self._around.scope, broker=rejoin.broker, has_room=has_room, trail=(*rejoin.trail, tree.name)
-                ),
-            )
+            trail = (*rejoin.trail, tree.name)
+            self._around.say(tree.parent, msgspec.structs.replace(rejoin, has_room=has_room, trail=trail))
 
     def on_place(self, name: str, place: Place) -> None:
         tree = self._tree
