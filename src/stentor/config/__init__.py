@@ -2,6 +2,7 @@
 
 from stentor.config.access import load_access
 from stentor.config.address import Address, check_exposure, is_host_name, is_loopback
+from stentor.config.colours import colours_around
 from stentor.config.json_schema import schema
 from stentor.config.reader import load, parse
 from stentor.config.repositories import check_repository_name, storage_line, without_password
@@ -11,6 +12,7 @@ from stentor.config.settings import (
     COSTS,
     AccessDefault,
     ChannelTable,
+    ColourKeys,
     Config,
     DialledLink,
     Elasticity,
@@ -32,6 +34,7 @@ __all__ = [
     "AccessDefault",
     "Address",
     "ChannelTable",
+    "ColourKeys",
     "Config",
     "DialledLink",
     "Elasticity",
@@ -43,6 +46,7 @@ __all__ = [
     "Unit",
     "check_exposure",
     "check_repository_name",
+    "colours_around",
     "default",
     "home_of",
     "is_host_name",

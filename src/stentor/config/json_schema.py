@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from stentor.config.colours import COLOUR_KINDS
 from stentor.config.quantity import DURATIONS, SIZES, pattern
 from stentor.config.repositories import STORAGE
 from stentor.config.settings import COSTS, DATA, LISTEN, Config, Elasticity
@@ -23,6 +24,7 @@ _REQUIRED = {
     "ChannelTable": ["from", "to", "where"],
     "Repository": ["name"],
     "AccessRule": ["principals"],
+    "ColourKeys": [],
 }
 
 
@@ -42,7 +44,9 @@ def schema() -> dict[str, Any]:
         properties["http"].pop("default", None)  # any free port
     for properties, table in ((node, "Tls"), (node, "Limits"), (top, "Tls"), (top, "Limits"), (top, "Elasticity")):
         _only_reference(properties, table.lower(), table)
+    _only_reference(top, "colours", "ColourKeys")
     _network(definitions)
+    _colours(definitions)
     for struct in (Limits, Elasticity):
         definitions[struct.__name__]["additionalProperties"] = False
         _quantities(definitions[struct.__name__]["properties"], struct)
@@ -71,14 +75,26 @@ def _network(definitions: dict[str, Any]) -> None:
         rule[name]["minItems"] = 1
     optional = ((unit, "forwarding"), (unit, "connect"), (link, "cost"), (fabric, "access"))
     for properties, name in (*optional, (repository, "most_topics"), (repository, "most_bytes")):
-        (kind,) = [kind for kind in properties[name]["anyOf"] if kind != {"type": "null"}]  # left out is never null
-        properties[name] = {"description": properties[name]["description"], **kind}
+        _left_out(properties, name)
     number = {word: repository["most_bytes"].pop(word) for word in ("type", "minimum", "maximum")}
     repository["most_bytes"]["anyOf"] = [number, {"type": "string", "pattern": pattern(SIZES)}]
     between = definitions["LinkTable"]["properties"]["between"]
     del between["prefixItems"]
     between.update(items=scope, uniqueItems=True)
     definitions["ChannelTable"]["properties"]["where"]["minItems"] = 1
+
+
+def _colours(definitions: dict[str, Any]) -> None:
+    """What [colours] and [[unit]] set of waves; whatever is left out follows from the file, and is never null."""
+    unit = definitions["Unit"]["properties"]
+    for properties in (unit, definitions["ColourKeys"]["properties"]):
+        for name in COLOUR_KINDS:
+            _left_out(properties, name)
+        for name in ("xi", "delta_max"):
+            number = {word: properties[name].pop(word) for word in ("type", "exclusiveMinimum", "maximum")}
+            properties[name]["anyOf"] = [number, {"type": "string", "pattern": pattern(DURATIONS)}]
+    del unit["roots"]["default"]
+    unit["roots"].update(minItems=1, uniqueItems=True)
 
 
 def _quantities(properties: dict[str, Any], struct: type[msgspec.Struct]) -> None:
@@ -94,6 +110,12 @@ def _quantities(properties: dict[str, Any], struct: type[msgspec.Struct]) -> Non
 def _path(kind: type) -> dict[str, Any]:
     assert kind is Path, kind
     return {"type": "string", "minLength": 1}
+
+
+def _left_out(properties: dict[str, Any], name: str) -> None:
+    """A key that may be left out is never null."""
+    (kind,) = [kind for kind in properties[name]["anyOf"] if kind != {"type": "null"}]
+    properties[name] = {"description": properties[name]["description"], **kind}
 
 
 def _only_reference(properties: dict[str, Any], name: str, definition: str) -> None:

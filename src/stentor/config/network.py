@@ -6,11 +6,12 @@ from typing import get_args
 import msgspec
 
 from stentor.config import value as values
+from stentor.config.colours import read_colour_keys, read_roots
 from stentor.config.lines import Key
 from stentor.config.problem import dotted
 from stentor.config.settings import ChannelTable, Cost, Forwarding, LinkTable, Node, Number, Unit
 from stentor.config.table import Table, Tables
-from stentor.config.topology import ROOT, Connect, Tree, number
+from stentor.config.topology import ROOT, Connect, Tree, number, title
 from stentor.model.errors import InvalidInput
 from stentor.model.filter import Filter
 from stentor.model.scope import LARGEST_UNIT, ScopePath
@@ -86,6 +87,8 @@ class NetworkReader:
             name=name or ROOT,
             forwarding=take(table, (*key, "forwarding"), lambda found: values.choice(found, FORWARDING), None),
             connect=take(table, (*key, "connect"), lambda found: values.choice(found, SHAPES), None),
+            roots=read_roots(self.tables, table, key, name, self.broker_name),
+            **read_colour_keys(self.tables, table, key),
         )
         if name is None or (*key, "connect") in self.tables.reported:
             self.whole = False
@@ -93,7 +96,7 @@ class NetworkReader:
             return
         if name in self.told:
             other = self.where(self.told[name][0])
-            self.problems.add((*key, "name"), f"expected a unit of its own, found that of {other}: {_title(name)}")
+            self.problems.add((*key, "name"), f"expected a unit of its own, found that of {other}: {title(name)}")
             self.whole = False
             return
         self.told[name] = key, unit
@@ -185,7 +188,7 @@ class NetworkReader:
                 excess = members[LARGEST_UNIT]
                 self.problems.add(
                     ("node", self.tree.brokers[self.tree.first[excess]], "name"),
-                    f"{_title(unit)} has {LARGEST_UNIT} members already, and {excess.name} is one more: "
+                    f"{title(unit)} has {LARGEST_UNIT} members already, and {excess.name} is one more: "
                     "put some of them into another unit",
                 )
             taken: dict[int, Key] = {}
@@ -193,7 +196,7 @@ class NetworkReader:
             for key, wanted in claimed:
                 other = taken.setdefault(wanted, key)
                 if other is not key:
-                    reason = f"expected a number of its own in {_title(unit)}, found that of {self.where(other)}"
+                    reason = f"expected a number of its own in {title(unit)}, found that of {self.where(other)}"
                     self.problems.add((*key, "number"), f"{reason}: {wanted}")
 
     def _line(self, claim: tuple[Key, int]) -> int:
@@ -216,13 +219,7 @@ class NetworkReader:
             beyond = self.tree.brokers[self.tree.first[parts[1][0]]]
             key: Key = self.told[unit][0] if unit in self.told else ("node", beyond)
             told = _enumerate([_part(part) for part in parts])
-            self.problems.add(
-                key, f'{_title(unit)}: {told} cannot reach each other: add a [[link]] or connect = "mesh"'
-            )
-
-
-def _title(unit: ScopePath) -> str:
-    return str(unit) or "the network"
+            self.problems.add(key, f'{title(unit)}: {told} cannot reach each other: add a [[link]] or connect = "mesh"')
 
 
 def _part(members: Sequence[ScopePath]) -> str:

@@ -12,6 +12,7 @@ from stentor.config import value as values
 from stentor.config.access import read_access
 from stentor.config.address import Address
 from stentor.config.check import Addresses, check_certificates, check_names, check_places
+from stentor.config.colours import FileColours, check_colours, read_colour_keys
 from stentor.config.lines import Key, locate
 from stentor.config.network import FORWARDING, NetworkReader
 from stentor.config.problem import Problems, describe
@@ -21,6 +22,7 @@ from stentor.config.settings import (
     COSTS,
     DATA,
     AccessDefault,
+    ColourKeys,
     Config,
     Cost,
     Elasticity,
@@ -48,6 +50,7 @@ S = TypeVar("S", bound=msgspec.Struct)
 _POSITION = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 _LONGEST_SHOWN = 200
 _NEEDS_QUOTES = ("Invalid value", "Expected newline or end of document after a statement")
+_OF_COLOURS = ("colours", "elasticity", "unit", "link")  # a mistake in one of these tables would cause others
 # What stands for a value that is wrong: it causes no second complaint.
 _NO_NAME = ScopePath(())
 _NO_ADDRESS = Address("127.0.0.1", 0)
@@ -100,6 +103,7 @@ class _Reader(Tables):
         check_certificates(self.certificate_directories(nodes, tls), self.problems)
         network = NetworkReader(self, nodes, self.claims, sound=sound)
         network.read(top)
+        colours = self.colours(top, network, elasticity)
         repositories = Repositories(self, network, addresses, fabric.data, self.base)
         repositories.read(top)
         self.problems.raise_if_any()
@@ -113,6 +117,7 @@ class _Reader(Tables):
             channels=tuple(network.channels),
             repositories=tuple(repositories.found),
             elasticity=elasticity,
+            colours=colours,
             access=read_access(self, top),
         )
         if self.only is not None:
@@ -136,6 +141,18 @@ class _Reader(Tables):
             access=self.take(table, ("fabric", "access"), lambda found: values.choice(found, ACCESS), None),
             token=self.take(table, ("fabric", "token"), self.token, None),
         )
+
+    def colours(self, top: Table, network: NetworkReader, elasticity: Elasticity | None) -> ColourKeys:
+        table = self.table(top.get("colours", {}), ("colours",), ColourKeys)
+        shared = ColourKeys(**read_colour_keys(self, table, ("colours",)))
+        told = {name: unit for name, (_, unit) in network.told.items()}
+        links = [link.between for link in network.links]
+        if network.sound and network.whole and not any(key[0] in _OF_COLOURS for key in self.reported):
+            found = FileColours(shared, told, network.tree.brokers, links, elasticity)
+            check_colours(
+                found, network.tree.members, {name: key for name, (key, _) in network.told.items()}, self.problems
+            )
+        return shared
 
     def costs(self, table: Table) -> tuple[float, ...]:
         expected = values.several("a list of costs such as [1, 2, 3, 4]")

@@ -8,6 +8,7 @@ from msgspec import Meta
 
 from stentor.config.address import Address
 from stentor.config.topology import ROOT, Connect
+from stentor.model.colours.wave_messages import MOST_DEEP
 from stentor.model.errors import ConfigError, InvalidInput
 from stentor.model.limits import Count, DiskSize, Limits, Seconds
 from stentor.model.scope import LARGEST_UNIT, ScopePath
@@ -23,6 +24,9 @@ Cost = Annotated[float, Meta(gt=0, le=1_000_000)]
 Number = Annotated[int, Meta(ge=0, le=LARGEST_UNIT - 1)]
 Hops = Annotated[float, Meta(ge=0, le=LARGEST_UNIT)]
 Brokers = Annotated[int, Meta(ge=1, le=LARGEST_UNIT)]
+ScopeSize = Annotated[int, Meta(ge=2, le=1_000_000)]
+TreeDegree = Annotated[int, Meta(ge=1, le=1_000_000)]
+TreeHeight = Annotated[int, Meta(ge=1, le=MOST_DEEP)]
 
 Traces = Literal["summed", "all", "none"]
 AccessDefault = Literal["granted", "open"]
@@ -84,7 +88,29 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     limits: Annotated[Limits, Meta(description="single limits that differ from the file's [limits]")] = Limits()
 
 
-class Unit(msgspec.Struct, frozen=True, kw_only=True):
+class ColourKeys(msgspec.Struct, frozen=True, kw_only=True):
+    """What [colours] sets for all scopes, and [[unit]] for one; the rest follows from the file."""
+
+    xi: Annotated[
+        Seconds | None, Meta(description="from one wave to the next; default: 1 s, or the smallest that works")
+    ] = None
+    eta: Annotated[
+        ScopeSize | None,
+        Meta(description="brokers that the scope may have; default: those of the file and all that [elasticity] adds"),
+    ] = None
+    delta_max: Annotated[
+        Seconds | None, Meta(description="that a wave needs from one broker to the next, at most; default: 100 ms")
+    ] = None
+    degree: Annotated[
+        TreeDegree | None,
+        Meta(description="brokers to which one passes a wave on; default: 8, or as many as one has links"),
+    ] = None
+    height: Annotated[
+        TreeHeight | None, Meta(description="links that a wave takes from the root to anybody, at most; default: eta")
+    ] = None
+
+
+class Unit(ColourKeys, frozen=True, kw_only=True):
     """A unit that brokers form by their names; a file names only those that it sets something of."""
 
     name: Annotated[ScopePath, Meta(description='such as campus/library; "" is the whole network')]
@@ -95,6 +121,10 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True):
     connect: Annotated[
         Connect | None, Meta(description="links between its members, or the first broker of each if they are units")
     ] = None
+    roots: Annotated[
+        tuple[ScopePath, ...],
+        Meta(description="brokers in it that begin its waves, the first that runs; default: the first by name"),
+    ] = ()
 
 
 class LinkTable(msgspec.Struct, frozen=True, kw_only=True):
@@ -181,6 +211,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
         name="repository", default=()
     )
     elasticity: Elasticity | None = None
+    colours: ColourKeys = ColourKeys()
     access: Annotated[tuple[AccessRule, ...], Meta(description="who may do what on topics that are not reliable")] = ()
 
     @property

@@ -57,6 +57,16 @@ class Tree:
         return found
 
 
+def title(unit: ScopePath) -> str:
+    """Return what a unit is called in a sentence."""
+    return str(unit) or "the network"
+
+
+def scopes_around(broker: ScopePath) -> list[ScopePath]:
+    """Return the units that a broker is in, the network first."""
+    return [ScopePath(broker.parts[:depth]) for depth in range(len(broker.parts))]
+
+
 def number(members: Sequence[ScopePath], claims: Mapping[ScopePath, int]) -> dict[ScopePath, int]:
     """Each member's number in its unit: what it claims, or else its place, or the next that is free."""
     found = {member: claims[member] for member in members if member in claims}

@@ -84,6 +84,12 @@ def test_the_examples_fit_the_schema(example: Path) -> None:
         "[[node]]\nname = 'b1'\n[[repository]]\nname = 'r1'\nstorage = 'disk'",
         "[[node]]\nname = 'b1'\n[elasticity]\nmost_brokers = 65",
         "[[node]]\nname = 'b1'\n[elasticity]\ncheck_every = '1 day'",
+        "[[node]]\nname = 'b1'\n[colours]\nxi = 0",
+        "[[node]]\nname = 'b1'\n[colours]\ndelta_max = '1 day'",
+        "[[node]]\nname = 'b1'\n[colours]\nroots = ['b1']",
+        "[[node]]\nname = 'b1'\n[[unit]]\nname = ''\neta = 1",
+        "[[node]]\nname = 'b1'\n[[unit]]\nname = ''\nroots = []",
+        "[[node]]\nname = 'b1'\n[[unit]]\nname = ''\nroots = ['b1', 'b1']",
     ],
 )
 def test_wrong_files_do_not_fit_the_schema(text: str) -> None:
@@ -93,6 +99,12 @@ def test_wrong_files_do_not_fit_the_schema(text: str) -> None:
 def test_repositories_fit_the_schema() -> None:
     text = "[[node]]\nname = 'b1'\n[[repository]]\nname = 'r1'\n[[repository]]\nname = 'r2'\n"
     text += "broker = 'b1'\nunit = ''\nstorage = 'postgresql://db/events'\n"
+    assert accepts(schema(), tomllib.loads(text))
+
+
+def test_colours_fit_the_schema() -> None:
+    keys = "xi = 4\neta = 9\ndelta_max = '50 ms'\ndegree = 3\nheight = 4\n"
+    text = f"[[node]]\nname = 'b1'\n[colours]\n{keys}[[unit]]\nname = ''\n{keys}roots = ['b1']\n"
     assert accepts(schema(), tomllib.loads(text))
 
 

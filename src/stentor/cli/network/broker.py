@@ -69,6 +69,7 @@ def add(
     check_exposure(address, secured=tls is not None)
     default, rules = parse_access(access, tls)
     views, links = asyncio.run(_look_around(Search(address_of(knowing), tls, wait, token), path, link or []))
+    around = [each for view in views for each in view.scopes if _holds(each.scope, name)]
     assignment = Assignment(
         name=name,
         listen=str(address),
@@ -81,7 +82,8 @@ def add(
         json_log=json_log,
         numbers=numbers_for(path, views, number),
         gateways=tuple(DialledLink(name=each.name, address=each.address, cost=cost) for each in links),
-        forwarding={each.scope: each.forwarding for view in views for each in view.scopes if _holds(each.scope, name)},
+        forwarding={each.scope: each.forwarding for each in around},
+        colours={each.scope: each.colours for each in around},
         traces="none" if no_traces else check_traces(traces),
         rules=rules,
         access=default,

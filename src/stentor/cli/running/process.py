@@ -23,6 +23,7 @@ from stentor.cli.running.health import Health
 from stentor.config import COSTS, AccessDefault, Address, ChannelTable, DialledLink
 from stentor.config.settings import Traces
 from stentor.machine import StopRequested
+from stentor.model.colours.wave_timing import ColourSettings
 from stentor.model.errors import StentorError
 from stentor.model.filter import Filter
 from stentor.model.limits import Limits
@@ -104,6 +105,7 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, tag="broker"):
     access: AccessDefault | None = None  # what holds where no rule is; None is as TLS says
     path_length: float = 0.0  # links are added where paths of a unit are longer on average; 0 adds none
     clients_per_broker: int = 0  # with more of them, newcomers are pointed elsewhere; 0 is as many as come
+    colours: dict[str, ColourSettings] = {}  # of the scopes around it, by their names
     repository: RepositoryAssignment | None = None  # inside the same process
 
 
@@ -327,6 +329,7 @@ def _network(assignment: Assignment) -> NetworkSettings:
         sums=assignment.traces == "summed",
         access=settle_access(assignment.rules, assignment.access, secured=assignment.certificates is not None),
         path_length=assignment.path_length,
+        colours=assignment.colours,
         clients_per_broker=assignment.clients_per_broker,
     )
 

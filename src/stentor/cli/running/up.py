@@ -27,6 +27,7 @@ from stentor.config import (
     Repository,
     Tls,
     check_exposure,
+    colours_around,
     default,
     home_of,
     load,
@@ -303,4 +304,5 @@ def assign(config: Config, node: Node, log: str | None, json_log: bool, *, super
         access=config.fabric.access,
         path_length=config.elasticity.path_length if config.elasticity is not None else 0.0,
         clients_per_broker=config.elasticity.clients_per_broker if config.elasticity is not None else 0,
+        colours=colours_around(config, node),
     )

@@ -4,6 +4,8 @@ Times follow from what is configured and never from what is measured: a bound th
 wrong. A wave reaches everybody within D = h·δ. Whoever has heard of none for ξ' = ξ + D knows that something is wrong.
 """
 
+import math
+
 import msgspec
 
 from stentor.model.errors import InvalidInput
@@ -14,6 +16,7 @@ _DELAY_MAX_S = 0.1  # by default: crowded machines hold a process up for tens of
 _HEIGHT = 64  # by default: as many as a cluster has members
 _DEGREE = 64
 _AUDIT_ROUNDS = 1
+_ROUNDING_S = 1e-6  # by which sums of decimals miss: 2 · (6 · 0.1) + 0.5 is a little more than 1.7
 
 
 class ColourSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,9 +73,14 @@ def timing_of(settings: ColourSettings) -> WaveTiming:
     height = settings.height or settings.brokers_max or _HEIGHT
     least = shortest_period(height * delay_max)
     period = settings.period or max(_QUICKEST_PERIOD_S, least)
-    if period < least:
+    if period < least - _ROUNDING_S:
         raise InvalidInput(
             f"xi = {period:g} is too short for waves that take up to {height * delay_max:g} s "
-            f"(height {height}, delta_max {delay_max:g}): the smallest that works is {least:g}"
+            f"(height {height}, delta_max {delay_max:g}): the smallest that works is {_rounded_up(least):.10g}"
         )
     return WaveTiming(period=period, delay_max=delay_max, height=height, degree=settings.degree or _DEGREE)
+
+
+def _rounded_up(seconds: float) -> float:
+    """Return a time in whole milliseconds that is not less: whoever is told it writes it down, and it must work."""
+    return math.ceil((seconds - _ROUNDING_S) * 1000) / 1000

@@ -2,6 +2,8 @@
 
 import msgspec
 
+from stentor.model.colours.wave_timing import ColourSettings
+
 
 class GatewayView(msgspec.Struct, frozen=True, gc=False):
     """Links between two units, as one of them sees them."""
@@ -36,6 +38,7 @@ class ScopeView(msgspec.Struct, frozen=True):
     forwarding: str
     members: tuple[MemberView, ...]
     path_length: float = 0.0  # links from one member that the broker reaches to another, on average
+    colours: ColourSettings = ColourSettings()  # what the broker was told of its waves; whoever joins needs the same
 
 
 class LinkView(msgspec.Struct, frozen=True, gc=False):

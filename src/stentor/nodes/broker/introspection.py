@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from stentor.model.batch import Rows
+from stentor.model.colours.wave_timing import ColourSettings
 from stentor.model.errors import TopicError
 from stentor.model.messages import ExplanationReport, ExplanationRequest
 from stentor.model.reports.view import Explanation, GatewayView, HopView, LinkView, MemberView, NetworkView, ScopeView
@@ -60,6 +61,7 @@ def _scope(network: BrokerNetwork, level: int) -> ScopeView:
         forwarding=network.policies.forwarding_in(scope),
         members=tuple(_member(network, level, unit) for unit in sorted(network.gateways.graph.members[level])),
         path_length=network.gateways.graph.paths(level).average,
+        colours=network.settings.colours.get(scope, ColourSettings()),
     )
 
 
