@@ -67,9 +67,8 @@ class PaperScope:
         step.now = self.now
         self.members[name] = PaperMembers(name, number)
         neighbours = self._neighbours[name] = Neighbours()
-        rank = roots.index(name) if name in roots else len(roots)
         around = Surroundings("", 0, f"at {name}", neighbours, partial(self._dial, name), step)
-        self.brokers[name] = ScopeColours(around, name, rank, self.timing, self.members[name])
+        self.brokers[name] = ScopeColours(around, name, roots, self.timing, self.members[name])
 
     def _dial(self, name: str, address: str) -> None:
         self.dialled.append((name, address))

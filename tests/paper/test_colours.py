@@ -11,7 +11,7 @@ from stentor.machine import SECOND
 from stentor.model.colours.colour import current_colour, new_colour, old_colour
 from stentor.model.colours.wave_messages import Ack, Rejoin, RootClaim, Rotate
 from stentor.model.colours.wave_timing import ColourSettings
-from stentor.protocols.colours.scope_tree import Claim, Pointers, TreeRole
+from stentor.protocols.colours.scope_tree import UNRANKED, Claim, Pointers, TreeRole
 
 
 def chain() -> PaperScope:
@@ -123,7 +123,7 @@ def test_a_broker_answers_rotates_and_forwards_the_message_to_its_children() -> 
     scope.said.clear()
     tree = scope["B"].tree
     before = tree.round
-    rotate = Rotate(scope="", round=before + 1, root="A", rank=0, depth=1, manifest=scope["B"].lease.digest)
+    rotate = Rotate(scope="", round=before + 1, root="A", rank=UNRANKED, depth=1, manifest=scope["B"].lease.digest)
     scope.hear("A", "B", rotate)
     assert tree.round == before + 1
     assert scope["B"].wave.heard_at == scope.now
@@ -139,7 +139,7 @@ def test_a_recolour_message_is_taken_from_the_parent_in_new_alone() -> None:
     scope.deliver()
     assert scope["C"].tree.parent == "B"
     before = scope["C"].tree.round
-    rotate = Rotate(scope="", round=before + 1, root="A", rank=0, depth=1, manifest=0)
+    rotate = Rotate(scope="", round=before + 1, root="A", rank=UNRANKED, depth=1, manifest=0)
     scope.hear("A", "C", rotate)
     assert scope["C"].tree.round == before
     scope.hear("B", "C", msgspec.structs.replace(rotate, depth=2))
@@ -154,7 +154,7 @@ def test_a_recolour_message_is_taken_only_if_its_colour_is_another_one() -> None
     tree = scope["B"].tree
     before = tree.round
     for same in (before, before + 3, before + 6):
-        scope.hear("A", "B", Rotate(scope="", round=same, root="A", rank=0, depth=1, manifest=0))
+        scope.hear("A", "B", Rotate(scope="", round=same, root="A", rank=UNRANKED, depth=1, manifest=0))
     assert tree.round == before
 
 
@@ -168,13 +168,13 @@ def test_a_message_ends_in_a_cycle_and_the_cycle_does_within_the_bound() -> None
     for name, parent in ring.items():
         tree = scope[name].tree
         tree.role = TreeRole.MEMBER
-        tree.claim = Claim(0, "A")
+        tree.claim = Claim(UNRANKED, "A")
         tree.depth = 1
         tree.round = 7
         tree.pointers = 3 * [Pointers(parent, tuple(child for child, above in ring.items() if above == name))]
     scope["A"].tree.pointers = 3 * [Pointers()]
     scope.said.clear()
-    scope.hear("D", "B", Rotate(scope="", round=8, root="A", rank=0, depth=1, manifest=0))
+    scope.hear("D", "B", Rotate(scope="", round=8, root="A", rank=UNRANKED, depth=1, manifest=0))
     scope.deliver()
     assert len(scope.take_said(Rotate)) <= len(ring)
     scope.settle()
@@ -315,7 +315,7 @@ def test_a_round_at_the_end_of_its_range_begins_again_with_another_colour() -> N
 @pytest.mark.req("CO-01")
 def test_a_claim_of_a_root_that_is_not_there_moves_nobody() -> None:
     scope = chain()
-    scope.hear("B", "A", RootClaim(scope="", root="0", rank=0, depth=1))
+    scope.hear("B", "A", RootClaim(scope="", root="0", rank=UNRANKED, depth=1))
     scope.deliver()
     scope.settle()
     assert {broker.root for broker in scope.brokers.values()} == {"A"}

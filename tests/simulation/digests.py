@@ -14,6 +14,7 @@ from stentor.simulation.scenarios import SCENARIOS
 SEEDS = {  # how many, and how many at a time: a sample of which `make soak` has the rest, within 40 seconds each
     "access": (200, 20),
     "broker": (200, 20),
+    "colours": (60, 6),
     "delivery": (200, 20),
     "fabric": (100, 10),
     "fuzz": (60, 20),  # each has some 250 messages
@@ -31,6 +32,7 @@ FAULTS = {  # what has to happen somewhere in these seeds, or they would prove l
         "break delivered disk-full fenced flipped-bytes half-open jump kill lost-bytes missed partition "
         "partition-asymmetric power-cut published repeated-bytes stall stop swapped-bytes sync-error"
     ),
+    "colours": "members pointers profiles rounds routes timers",
     "delivery": (
         "author-crash collected crash-in-step cut-in-commit cut-in-step death delivered disk-full ended-well "
         "deleted events-expired "

@@ -2,10 +2,13 @@
 
 Each scope has colours of its own, one machine's part for each level. What a broker holds of another member is a copy: a
 presence and a profile that the member's owner told. With every wave copies are held against the manifest, which has the
-owners' own digests; a copy that says something else is dropped, and neighbours are asked for a right one.
+owners' own digests. A copy that has its owner's stamp and says something else is dropped, and neighbours are asked for
+a right one. Of a copy with another stamp one of the two is older, or damaged: neighbours tell each other the newer one,
+up to the owner itself, which says something newer than whatever it hears of itself.
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from stentor.machine import Step
 from stentor.model.colours.manifest import ManifestRow
@@ -23,10 +26,6 @@ from stentor.protocols.dissemination.relay import Relay
 from stentor.protocols.neighbours import Neighbours
 from stentor.protocols.overlay.gateways import Gateways
 
-# Rounds for which a copy may be newer than its owner's row: news overtakes the wave that confirms it, so a row may be
-# one round late through no fault, and is on its way up for another one.
-_ROUNDS_AHEAD = 2
-
 
 class ScopeMembers:
     """The members of one scope, as one broker knows them."""
@@ -41,7 +40,6 @@ class ScopeMembers:
         self._profiles = profiles
         self._anti_entropy = anti_entropy
         self._step = step
-        self._ahead: dict[tuple[str, str], tuple[int, int]] = {}  # copies that are newer than rows: version, rounds
         self.dropped = 0  # copies that were not as their owners say
 
     def own_row(self) -> ManifestRow | None:
@@ -72,26 +70,20 @@ class ScopeMembers:
         ]
 
     def compare(self, rows: Mapping[str, ManifestRow]) -> None:
-        before, lacks = self.dropped, False
+        before = self.dropped
         own_row = self.own_row()
         own = "" if own_row is None else own_row.unit  # nobody else knows better
-        ahead = self._ahead
-        self._ahead = {}
-        for unit, row in rows.items():
-            if unit != own:
-                lacks |= self._compare_presence(row, ahead)
-                lacks |= self._compare_profile(row, ahead)
+        others = [row for row in rows.values() if row.unit != own]
+        presences = [self._differs_in_presence(row) for row in others]
+        profiles = [self._differs_in_profile(row) for row in others]
         if self.dropped > before:
-            self._step.report("warning", "copies replaced", scope=self._scope, copies=self.dropped - before)
-        if lacks or self.dropped > before:
+            scope = self._context.scopes[self._level]
+            self._step.report("warning", "copies replaced", scope=scope, copies=self.dropped - before)
+        if any(presences) or any(profiles) or self.dropped > before:
             self._anti_entropy.ask_all(self._level)
 
-    @property
-    def _scope(self) -> str:
-        return self._context.scopes[self._level]
-
-    def _compare_presence(self, row: ManifestRow, ahead: Mapping[tuple[str, str], tuple[int, int]]) -> bool:
-        """Hold what we know of where a member is against its row; return whether something newer is to be had."""
+    def _differs_in_presence(self, row: ManifestRow) -> bool:
+        """Hold what we know of where a member is against its row; return whether one of them is older."""
         known = self._graph.members[self._level].get(row.unit)
         if known is None or not known.is_credible:
             return True
@@ -99,54 +91,33 @@ class ScopeMembers:
             if known.version != row.presence_version:
                 self._gateways.correct_version(self._level, row.unit, row.presence_version)
             return False
-        if known.version < row.presence_version:
+        if known.stamp != (row.presence_version, row.speaker):
             return True
-        if known.version == row.presence_version and known.speaker == row.speaker:
-            self._drop("presence", row.unit)
-        else:
-            self._suspect("presence", row.unit, known.version, row.presence_version, ahead)
+        self._drop(row.unit, self._gateways.discard)
         return False
 
-    def _compare_profile(self, row: ManifestRow, ahead: Mapping[tuple[str, str], tuple[int, int]]) -> bool:
-        """Hold what we know of what a member wants against its row; return whether something newer is to be had."""
+    def _differs_in_profile(self, row: ManifestRow) -> bool:
+        """Hold what we know of what a member wants against its row; return whether one of them is older."""
         known = self._profiles.members[self._level].get(row.unit)
         if known is None or not known.is_told:
             if known is not None and not row.profile_version:
                 known.predicates = row.predicates
             return row.profile_version > 0
-        version = known.stamp[0]
+        stamp = (row.profile_version, row.speaker)
         if known.digest == row.profile:
-            if version == row.profile_version:
+            if known.stamp == stamp:
                 known.predicates = row.predicates
-            else:
-                known.stamp = (row.profile_version, row.speaker)
+            known.stamp = stamp
             return False
-        if version < row.profile_version:
+        if known.stamp != stamp:
             return True
-        if version == row.profile_version and known.stamp[1] == row.speaker:
-            self._drop("profile", row.unit)
-        else:
-            self._suspect("profile", row.unit, version, row.profile_version, ahead)
+        self._drop(row.unit, partial(self._profiles.discard, self._level))
         return False
 
-    def _suspect(
-        self, kind: str, unit: str, version: int, confirmed: int, ahead: Mapping[tuple[str, str], tuple[int, int]]
-    ) -> None:
-        """A copy is newer than its owner's row: it has some rounds to be confirmed."""
-        since, rounds = ahead.get((kind, unit), (version, -1))
-        if confirmed >= since:  # the owner has come as far: what is ahead now was told since
-            since, rounds = version, -1
-        if rounds + 1 >= _ROUNDS_AHEAD:
-            self._drop(kind, unit)
-        else:
-            self._ahead[kind, unit] = since, rounds + 1
-
-    def _drop(self, kind: str, unit: str) -> None:
+    def _drop(self, unit: str, discard: Callable[[str], None]) -> None:
+        """Forget a copy that has its owner's stamp and says something else."""
         self.dropped += 1
-        if kind == "presence":
-            self._gateways.discard(unit)
-        else:
-            self._profiles.discard(self._level, unit)
+        discard(unit)
 
 
 class Colouring:
@@ -231,5 +202,4 @@ def _colours_of(
     around: Surroundings, name: str, settings: Mapping[str, ColourSettings], members: ScopeMembers
 ) -> ScopeColours:
     chosen = settings.get(around.scope, ColourSettings())
-    rank = chosen.roots.index(name) if name in chosen.roots else len(chosen.roots)
-    return ScopeColours(around, name, rank, timing_of(chosen), members)
+    return ScopeColours(around, name, chosen.roots, timing_of(chosen), members)

@@ -10,7 +10,7 @@ from stentor.model.colours.wave_timing import WaveTiming
 from stentor.model.errors import FrameError, Refusal
 from stentor.protocols.colours.manifest_lease import ManifestLease, Members
 from stentor.protocols.colours.rejoining import Rejoining
-from stentor.protocols.colours.scope_tree import ScopeTree, TreeRole
+from stentor.protocols.colours.scope_tree import UNRANKED, ScopeTree, TreeRole
 from stentor.protocols.colours.surroundings import Surroundings
 from stentor.protocols.colours.wave import Wave
 
@@ -22,16 +22,19 @@ class WaveDue(Timer, frozen=True, gc=False, tag="wave due"):
 
 
 class ScopeColours:
-    """`rank` is this broker's place in the root group of the scope; whoever is not in it comes after all who are."""
+    """`roots` is the scope's root group, by rank; brokers that are not in it come after all who are, by name."""
 
-    def __init__(self, around: Surroundings, name: str, rank: int, timing: WaveTiming, members: Members) -> None:
+    def __init__(
+        self, around: Surroundings, name: str, roots: tuple[str, ...], timing: WaveTiming, members: Members
+    ) -> None:
         self.scope = around.scope
         self.timing = timing
         self._around = around
         self._step = around.step
-        self._rank = rank
+        self._turn = roots.index(name) if name in roots else len(roots)  # in which it takes over if there is no root
         self._period_ns = int(timing.period * SECOND)
         self._patience_ns = int(timing.patience * SECOND)
+        rank = self._turn if name in roots else UNRANKED
         self.tree = ScopeTree(name, rank, timing.height, timing.degree)
         self.lease = ManifestLease(members)
         self.wave = Wave(around, self.tree, self.lease, int(timing.delay_max * SECOND))
@@ -102,7 +105,7 @@ class ScopeColours:
             case TreeRole.MEMBER if now - self.wave.heard_at > self._patience_ns:
                 self.faults += 1
                 self._part()
-            case TreeRole.ORPHAN if now - self._orphaned_at >= (1 + self._rank) * self._patience_ns:
+            case TreeRole.ORPHAN if now - self._orphaned_at >= (1 + self._turn) * self._patience_ns:
                 tree.crown()
                 self._step.report("info", "root of a scope", scope=self.scope)
                 self.rejoining.claim_to_all()
@@ -134,7 +137,7 @@ class ScopeColours:
             case TreeRole.MEMBER:
                 at = self.wave.heard_at + self._patience_ns + 1
             case TreeRole.ORPHAN:
-                at = self._orphaned_at + (1 + self._rank) * self._patience_ns
+                at = self._orphaned_at + (1 + self._turn) * self._patience_ns
         if self.wave.is_running:
             at = min(at, self.wave.deadline_at)
         asked_until = self.rejoining.asked_until

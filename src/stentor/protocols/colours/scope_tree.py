@@ -44,6 +44,7 @@ class Claim(NamedTuple):
     root: str
 
 
+UNRANKED = 4095  # the rank of whoever is not in the root group: the same at all brokers, however long their groups are
 NO_CLAIM = Claim(4096, "")  # of whoever knows no root; everybody who does has more right
 
 

@@ -1,13 +1,14 @@
 """Every scenario there is, by name."""
 
 from stentor.simulation.scenario import Scenario
-from stentor.simulation.scenarios import access, broker, delivery, fabric, fuzz, log, network, overlay
+from stentor.simulation.scenarios import access, broker, colours, delivery, fabric, fuzz, log, network, overlay
 
 SCENARIOS: dict[str, Scenario] = {
     each.name: each
     for each in (
         access.SCENARIO,
         broker.SCENARIO,
+        colours.SCENARIO,
         delivery.SCENARIO,
         fabric.SCENARIO,
         fuzz.SCENARIO,

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 from random import Random
 
+from stentor.model.colours.wave_timing import ColourSettings
 from stentor.protocols.overlay.gateways import PATIENCE
 from stentor.simulation.checkers.network_oracle import NetworkOracle
 from stentor.simulation.checkers.path_checker import check_paths
@@ -22,6 +23,7 @@ _MOST_MESSAGES = 3000  # for each broker, that are said at a stretch
 _ROUNDS = 12  # in which everything must be settled
 _MORE_ROUNDS = 400  # in which all links are added that shorten paths
 _SHORTENED = 16  # brokers at most of a network whose paths are kept short: each new link takes its time
+_NEVER = 1e9  # seconds between two waves
 _SAMPLES = 6  # events that are held against all profiles
 
 
@@ -40,6 +42,10 @@ class _Play:
         self.world = OverlayWorld(random, self.trace, self.anomalies)
         depth = random.randint(1, 4)
         self.topology = Topology(random, depth, _draw_size(random))
+        # What propagation alone does not get right shall show: waves, which would mend it, are for scenario `colours`.
+        names = self.topology.brokers
+        scopes = {"/".join(name.split("/")[:length]) for name in names for length in range(depth)}
+        self.world.colours = {scope: ColourSettings(period=_NEVER) for scope in sorted(scopes)}
         if len(self.topology.brokers) <= _SHORTENED:
             self.world.path_length = Random(f"{seed}/paths").choice((0.0, 0.0, 1.0, 1.5, 2.0))
         self._actions: dict[Callable[[], None], int] = {

@@ -1,0 +1,116 @@
+"""Break what heals a network on purpose, and the scenario `colours` must see that it does not heal."""
+
+from collections.abc import Callable
+
+import pytest
+from tests.simulation.killers import look_for
+
+from stentor.model.colours.wave_messages import RootClaim, Rotate
+from stentor.model.ids import fingerprint
+from stentor.model.messages import Presence
+from stentor.nodes.network.colouring import Colouring, ScopeMembers
+from stentor.protocols.colours.manifest_lease import ManifestLease
+from stentor.protocols.colours.rejoining import Rejoining
+from stentor.protocols.colours.scope_colours import ScopeColours
+from stentor.protocols.colours.scope_tree import ScopeTree
+from stentor.protocols.colours.wave import Wave
+from stentor.protocols.dissemination.profile_audit import ProfileAudit
+from stentor.protocols.overlay.gateways import Gateways
+
+Mutate = Callable[[pytest.MonkeyPatch], None]
+MOST_SEEDS = 60
+
+
+def silence_is_no_fault(patch: pytest.MonkeyPatch) -> None:
+    original = ScopeColours.__init__
+
+    def patient(self: ScopeColours, *args: object) -> None:
+        original(self, *args)  # type: ignore[arg-type]
+        self._patience_ns = 1 << 62
+
+    patch.setattr(ScopeColours, "__init__", patient)
+
+
+def pointers_are_not_clamped(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ScopeTree, "clamp", lambda *_: False)
+
+
+def times_are_not_clamped(patch: pytest.MonkeyPatch) -> None:
+    def careless(self: ScopeColours) -> None:
+        self.tree.clamp({neighbour.name for neighbour in self._around.inside()})
+
+    patch.setattr(ScopeColours, "_clamp", careless)
+
+
+def roots_do_not_merge(patch: pytest.MonkeyPatch) -> None:
+    original = Rejoining.on_claim
+
+    def deaf(self: Rejoining, name: str, said: RootClaim) -> None:
+        if self._tree.role.value != "root":
+            original(self, name, said)
+
+    patch.setattr(Rejoining, "on_claim", deaf)
+
+
+def children_that_refuse_stay(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ScopeTree, "disown", lambda *_: None)
+
+
+def digests_are_of_stamps(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Presence, "digest", property(lambda self: fingerprint("presence", repr(self.stamp))))
+
+
+def the_manifest_is_not_compared(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ScopeMembers, "compare", lambda *_: None)
+
+
+def the_manifest_is_not_from_owners(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ManifestLease, "own_answer", lambda _: (0, ()))
+
+
+def copies_with_the_right_stamp_stay(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ScopeMembers, "_drop", lambda *_: None)
+
+
+def ways_are_not_worked_out_anew(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Gateways, "rebuild", lambda _: False)
+
+
+def profiles_are_not_audited(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ProfileAudit, "run", lambda _: None)
+
+
+def nothing_follows_from_a_round(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Colouring, "end_step", lambda _: None)
+
+
+def waves_are_not_passed_on(patch: pytest.MonkeyPatch) -> None:
+    def selfish(self: Wave, name: str, rotate: Rotate) -> None:
+        if name == self._tree.parent:
+            self.heard_at = self._around.step.now
+
+    patch.setattr(Wave, "on_rotate", selfish)
+
+
+MUTATIONS: list[tuple[Mutate, set[str]]] = [
+    (silence_is_no_fault, {"illegal"}),
+    (pointers_are_not_clamped, {"illegal", "raised", "invalid-state"}),
+    (times_are_not_clamped, {"illegal"}),
+    (roots_do_not_merge, {"illegal"}),
+    (children_that_refuse_stay, {"illegal"}),
+    (digests_are_of_stamps, {"presence", "members", "cache", "way"}),
+    (the_manifest_is_not_compared, {"presence", "members", "profile", "count"}),
+    (the_manifest_is_not_from_owners, {"presence", "members", "profile", "count"}),
+    (copies_with_the_right_stamp_stay, {"presence", "profile", "cache"}),
+    (ways_are_not_worked_out_anew, {"cache", "way"}),
+    (profiles_are_not_audited, {"index", "profile"}),
+    (nothing_follows_from_a_round, {"cache", "way", "index", "profile"}),
+    (waves_are_not_passed_on, {"illegal", "presence", "profile", "count"}),
+]
+
+
+@pytest.mark.req("CO-01")
+@pytest.mark.parametrize(("mutate", "kinds"), MUTATIONS, ids=[mutate.__name__ for mutate, _ in MUTATIONS])
+def test_a_network_that_does_not_heal_is_seen(mutate: Mutate, kinds: set[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    mutate(monkeypatch)
+    look_for(mutate.__name__, "colours", kinds, MOST_SEEDS)
