@@ -162,10 +162,11 @@ class ScopeTree:
         return self._values() != before
 
     def _clamped(self, pointers: Pointers, parent: str, neighbours: Collection[str]) -> Pointers:
-        others = dict.fromkeys(child for child in pointers.children if child in neighbours and child != parent)
-        return Pointers(
-            pointers.parent if pointers.parent in neighbours and parent else parent, tuple(others)[: self.degree]
-        )
+        """Return pointers that can be; `parent` is the one in the new colour, "" if there shall be none."""
+        if parent and pointers.parent in neighbours:
+            parent = pointers.parent
+        children = dict.fromkeys(child for child in pointers.children if child in neighbours and child != parent)
+        return Pointers(parent, tuple(children)[: self.degree])
 
     def _values(self) -> tuple[object, ...]:
         return self.role, self.round, self.depth, self.claim, tuple(self.pointers)
