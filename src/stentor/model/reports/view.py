@@ -2,6 +2,8 @@
 
 import msgspec
 
+from stentor.model.reports.colour_view import ColourView
+
 
 class GatewayView(msgspec.Struct, frozen=True, gc=False):
     """Links between two units, as one of them sees them."""
@@ -36,6 +38,7 @@ class ScopeView(msgspec.Struct, frozen=True):
     forwarding: str
     members: tuple[MemberView, ...]
     path_length: float = 0.0  # links from one member that the broker reaches to another, on average
+    colours: ColourView | None = None  # None of a broker that knows no colours
 
 
 class LinkView(msgspec.Struct, frozen=True, gc=False):
@@ -71,6 +74,7 @@ class NetworkView(msgspec.Struct, frozen=True):
     stranded: int  # events for members that cannot be reached
     circling: int  # events that had been at too many brokers
     most_matchings: int  # on the way of any event to one of its clients
+    repaired: int = 0  # how often its ways or profiles were damaged, and were recomputed
 
 
 class HopView(msgspec.Struct, frozen=True):

@@ -12,6 +12,7 @@ from stentor.model.colours.manifest import ManifestRow
 from stentor.model.colours.wave_messages import WaveMessage
 from stentor.model.colours.wave_timing import ColourSettings, timing_of
 from stentor.model.errors import FrameError, Refusal
+from stentor.model.reports.colour_view import ColourView
 from stentor.nodes.network.anti_entropy import AntiEntropy
 from stentor.protocols.colours.scope_colours import ScopeColours, WaveDue
 from stentor.protocols.connection.outbox import Outbox
@@ -174,7 +175,7 @@ class Colouring:
         ]
         self.audit = ProfileAudit(profiles, index)
         self._round = 0  # for which ways were last worked out anew
-        self.repaired = 0  # ways that were wrong when they were worked out anew
+        self.repaired = 0  # how often a way was wrong when all were worked out anew
 
     def link_up(self, name: str) -> None:
         for colours in self._shared(name):
@@ -208,6 +209,29 @@ class Colouring:
             self.audit.run()
             self.repaired += self._gateways.rebuild()
             self._relay.forget_plans()
+
+    # ---- for those who ask
+
+    def views(self) -> dict[str, ColourView]:
+        """Return what is to be told of each scope, the smallest first."""
+        return {
+            colours.scope: ColourView(
+                tree=colours.tree.view(),
+                brokers=colours.wave.brokers,
+                bound=colours.timing.bound(),
+                faults=colours.faults,
+                refused=colours.wave.refused,
+                unanswered=colours.wave.unanswered,
+                rejoined=colours.rejoining.rejoined,
+                replaced=members.dropped,
+            )
+            for colours, members in zip(self.scopes, self.members, strict=True)
+        }
+
+    @property
+    def repairs(self) -> int:
+        """How often ways or profiles were wrong, of all scopes together: they are worked out together."""
+        return self.repaired + self.audit.repaired
 
     def _shared(self, name: str) -> list[ScopeColours]:
         return self.scopes[self._neighbours[name].level :]
