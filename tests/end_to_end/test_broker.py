@@ -120,10 +120,10 @@ def test_a_broker_joins_by_knowing_one_other_and_leaves_for_good(up: Fabric, tmp
         until(numbered)
         assert [each.peer for each in view(new.url).links] == ["north/b1"]
         assert [scope.forwarding for scope in view(new.url).scopes] == ["flooding", "content"], "as its units do"
-        assert [scope.colours for scope in view(new.url).scopes] == [
-            scope.colours for scope in view(up.url("north/b2")).scopes
+        assert [scope.colour_settings for scope in view(new.url).scopes] == [
+            scope.colour_settings for scope in view(up.url("north/b2")).scopes
         ], "a root with other times would lose those who wait for its waves"
-        assert [scope.colours.brokers_max for scope in view(new.url).scopes] == [2, 4]
+        assert [scope.colour_settings.brokers_max for scope in view(new.url).scopes] == [2, 4]
         assert crosses(new.url, up.url("south/b2"))
         assert crosses(up.url("south/b2"), new.url)
         left(up, 0, "north/b3 left the network\n", "north/b3")

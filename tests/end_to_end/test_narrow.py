@@ -33,6 +33,13 @@ TABLES = {  # commands, and the headings of their tables
         "where",
         "accepted",
         "rejected",
+        "scope",
+        "role",
+        "root",
+        "round",
+        "parent",
+        "children",
+        "brokers",
     ],
     "repository status": ["topic", "state", "next", "subscribers", "others", "disk"],  # others if there is room
     "route north/library/b1 south/dorm/b2": ["broker", "address", "sees", "distance", "goes to"],

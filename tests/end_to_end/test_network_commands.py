@@ -13,7 +13,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from tests.end_to_end.command import PATIENCE, Fabric, in_process, stentor
+from tests.end_to_end.command import PATIENCE, Command, Fabric, in_process, stentor
 from tests.end_to_end.network import until
 
 import stentor as library
@@ -91,11 +91,11 @@ def test_the_map_for_people(network: Fabric) -> None:
         assert "network: 6 brokers, 5 links, 1.0 on a path between its members on average" in done.stdout
         tree, _, table = done.stdout.partition("\nlinks")
         for word in ("north", "south", "hall", "library", "dorm", "lab"):
-            assert re.search(rf"── {word}\n", tree), word
+            assert re.search(rf"── {word}  root \S+, round \d+, legal, bound \d+ s\n", tree), word
         assert tree.count("● b") == 6
         assert "speaks for north/hall, north" in tree
         assert re.search(r"north/library/b1 +south/lab/b1 +2 +\d+ +up ", table)
-        assert "all brokers answer, and no unit is in parts" in table
+        assert "all brokers answer, no unit is in parts, and all are in their correct state" in table
         return True
 
     until(shows)
@@ -116,6 +116,46 @@ def test_the_map_is_the_same_from_everywhere(network: Fabric, at: str) -> None:
         ("south/dorm/b1", "south/lab/b1"): 1,
         ("south/lab/b1", "south/lab/b2"): 0,
     }
+
+
+@pytest.mark.req("CO-11")
+def test_the_map_shows_every_scope_in_its_correct_state(network: Fabric) -> None:
+    def healthy() -> bool:
+        survey = chart(network)
+        waiting, scopes = [survey["network"]], {}
+        while waiting:
+            unit = waiting.pop()
+            scopes[unit["name"]] = unit["colours"]
+            waiting += unit["units"]
+        assert set(scopes) == {"", "north", "south", "north/hall", "north/library", "south/dorm", "south/lab"}
+        for name, colours in scopes.items():
+            assert (colours["is_legal"], colours["reasons"]) == (True, []), name
+            assert (colours["orphans"], colours["silent"]) == ([], []), name
+            assert colours["root"].startswith(name)
+            assert colours["bound"] > 0
+        views = [broker["view"] for broker in survey["brokers"].values()]
+        roles = [scope["colours"]["tree"]["role"] for view in views for scope in view["scopes"] if not scope["scope"]]
+        assert sorted(roles) == ["member"] * 5 + ["root"]
+        return True
+
+    until(healthy)
+
+
+def test_a_status_shows_the_place_of_a_broker_in_its_scopes(network: Fabric) -> None:
+    def shows() -> bool:
+        done = run(network, "status", at="north/hall/b2")
+        assert done.returncode == 0, done.stderr
+        assert re.search(r"\nnorth/hall +member +b1 +\d+ +b1 +– +1 +\d+ s\n", done.stdout)
+        status = json.loads(run(network, "status", "--json", at="north/hall/b2").stdout)
+        assert list(status["colours"]) == ["north/hall", "north", ""]
+        assert status["colours"]["north/hall"]["tree"]["role"] == "member"
+        return True
+
+    until(shows)
+    with Command("status", "--watch", "--url", network.url("north/hall/b2")) as watching:
+        watching.line(r"^node +north/hall/b2 \(broker\)", count=2)
+        watching.interrupt()
+        assert watching.ended() == 130
 
 
 def test_the_map_as_a_picture(network: Fabric, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from stentor.model.colours.wave_messages import WaveMessage
 from stentor.model.colours.wave_timing import ColourSettings, timing_of
 from stentor.model.message import Message
 from stentor.protocols.colours.scope_colours import ScopeColours, WaveDue
-from stentor.protocols.colours.surroundings import Surroundings
+from stentor.protocols.colours.scope_surroundings import ScopeSurroundings
 from stentor.protocols.neighbours import Neighbour, Neighbours
 
 
@@ -67,7 +67,7 @@ class PaperScope:
         step.now = self.now
         self.members[name] = PaperMembers(name, number)
         neighbours = self._neighbours[name] = Neighbours()
-        around = Surroundings("", 0, f"at {name}", neighbours, partial(self._dial, name), step)
+        around = ScopeSurroundings("", 0, f"at {name}", neighbours, partial(self._dial, name), step)
         self.brokers[name] = ScopeColours(around, name, roots, self.timing, self.members[name])
 
     def _dial(self, name: str, address: str) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from stentor.admin import network as operation
+from stentor.admin.legality_survey import ColoursSeen, colours_of
 from stentor.client.connection.first_connection import HINT
 from stentor.client.fabric import connect
 from stentor.model.errors import StentorError
@@ -20,6 +21,7 @@ from stentor.model.scope import ScopePath
 
 WITHIN = 4.0  # seconds for a visit
 _AT_ONCE = 16  # visits
+_REASONS_MAX = 3  # in words for people: one fault is seen from several brokers, and JSON has all of it
 UP, SUSPECTED, DOWN, UNREACHABLE = "up", "suspected", "down", "unreachable"
 _WORSE = (UP, SUSPECTED, DOWN)
 
@@ -59,6 +61,7 @@ class UnitSeen(msgspec.Struct, frozen=True):
     units: tuple["UnitSeen", ...]
     brokers: tuple[str, ...]
     parts: tuple[tuple[str, ...], ...]  # members that reach each other inside the unit; more than one: it is parted
+    colours: ColoursSeen | None  # of the unit as a scope; None if nobody in it tells
 
 
 class Survey(msgspec.Struct, frozen=True):
@@ -81,13 +84,31 @@ class Survey(msgspec.Struct, frozen=True):
             waiting += unit.units
 
 
-async def survey(url: str | None, tls: str | Path | None = None, *, wait: float = 0.0) -> Survey:
-    """Walk the network from one broker on; raises only if that one cannot be asked."""
+async def survey(
+    url: str | None, tls: str | Path | None = None, *, wait: float = 0.0, is_judged: bool = False
+) -> Survey:
+    """Walk the network from one broker on; raises only if that one cannot be asked.
+
+    Brokers answer one after another, and what they tell may not fit together because something changed between two
+    answers. If the scopes are to be judged, the brokers of those that are not legal are asked once more.
+    """
     first = await _visit(url, tls, wait)
     walk = _Walk(tls)
     async with asyncio.TaskGroup() as walk.group:
-        walk.take(first)
-    return lay_together(first.node, walk.views, walk.troubles)
+        walk.take(first, url)
+    found = lay_together(first.node, walk.views, walk.troubles)
+    doubtful = _doubtful(found) if is_judged else set()
+    if doubtful:
+        async with asyncio.TaskGroup() as walk.group:
+            walk.look_again(doubtful)
+        found = lay_together(first.node, walk.views, walk.troubles)
+    return found
+
+
+def _doubtful(survey: Survey) -> set[str]:
+    """Return the brokers of all scopes that seem not to be in their correct state, as far as they answered."""
+    scopes = [unit.name for unit in survey.units() if unit.colours is not None and not unit.colours.is_legal]
+    return {name for name in survey.views() if any(within_unit(name, scope) for scope in scopes)}
 
 
 async def _visit(url: str | None, tls: str | Path | None, wait: float = 0.0) -> NetworkView:
@@ -106,25 +127,32 @@ class _Walk:
         self._tls = tls
         self._turns = asyncio.Semaphore(_AT_ONCE)
         self._known: set[str] = set()
+        self._urls: dict[str, str | None] = {}  # by which each broker in `views` answered
 
-    def take(self, view: NetworkView) -> None:
+    def take(self, view: NetworkView, url: str | None) -> None:
         """Keep an answer, and go where it points to."""
         self.views.setdefault(view.node, view)
+        self._urls.setdefault(view.node, url)
         self._known.add(view.address)
         for address in sorted(set(_addresses(view)) - self._known):
             self._known.add(address)
-            self.group.create_task(self._go(address))
+            self.group.create_task(self._go(address, f"stentor://{address}"))
 
-    async def _go(self, address: str) -> None:
+    def look_again(self, names: Iterable[str]) -> None:
+        """Ask brokers once more, where they answered before; whoever does not is silent now."""
+        for name in sorted(names):
+            self.group.create_task(self._go(self.views.pop(name).address, self._urls[name]))
+
+    async def _go(self, address: str, url: str | None) -> None:
         async with self._turns:
             try:
-                view = await _visit(f"stentor://{address}", self._tls)
+                view = await _visit(url, self._tls)
             except (StentorError, msgspec.DecodeError) as error:
                 self.troubles[address] = str(error).removesuffix(HINT)
                 return
         if view.node in self.views:
             self.troubles[address] = f"{view.node} answers at {address}"
-        self.take(view)
+        self.take(view, url)
 
 
 def _addresses(view: NetworkView) -> Iterator[str]:
@@ -242,6 +270,7 @@ def _unit(
         units=units,
         brokers=tuple(members) if level == 1 else (),
         parts=tuple(_parts(sorted(answering), links)),
+        colours=colours_of(name, {each: brokers[each].view for each in inside}),
     )
 
 
@@ -278,6 +307,8 @@ def concerns(survey: Survey) -> list[str]:
             if not unit.name or unit.name.rpartition("/")[0] not in silent:
                 told = f", which had {unit.told} members that reached each other" if unit.told > 1 else ""
                 found.append(f"nobody answers in {unit.name or 'the network'}{told}")
+        if unit.colours is not None and not unit.colours.is_legal:
+            found.append(f"{unit.name or 'the network'} is not in its correct state: {_reasons(unit.colours)}")
     views = survey.views()
     lost = {member.unit for view in views.values() for member in _members(view) if not member.reachable}
     for unit_name in sorted(lost):
@@ -286,6 +317,13 @@ def concerns(survey: Survey) -> list[str]:
             found.append(f"{unit_name} answers us, but cannot be reached by {_some(without)}")
     silent_ones = [broker for broker in survey.brokers.values() if broker.view is None]
     return found + [f"{broker.name} is {broker.state}: {broker.trouble}" for broker in silent_ones]
+
+
+def _reasons(colours: ColoursSeen) -> str:
+    """Return why a scope is not legal, the first reasons, and the time in which it heals itself."""
+    more = len(colours.reasons) - _REASONS_MAX
+    shown = [*colours.reasons[:_REASONS_MAX], *([f"{more} more"] if more > 0 else [])]
+    return f"{'; '.join(shown)} (bound {colours.bound:.0f} s)"
 
 
 def _some(names: list[str]) -> str:

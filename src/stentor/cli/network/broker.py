@@ -83,7 +83,7 @@ def add(
         numbers=numbers_for(path, views, number),
         gateways=tuple(DialledLink(name=each.name, address=each.address, cost=cost) for each in links),
         forwarding={each.scope: each.forwarding for each in around},
-        colours={each.scope: each.colours for each in around},
+        colours={each.scope: each.colour_settings for each in around},
         traces="none" if no_traces else check_traces(traces),
         rules=rules,
         access=default,

@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
+from stentor.admin.legality_survey import ColoursSeen
 from stentor.admin.survey import SUSPECTED, UP, BrokerSeen, Survey, UnitSeen, concerns, survey
 from stentor.cli.network.drawing import draw, short
 from stentor.cli.terminal.narrow_table import Cell, narrow_table
@@ -34,10 +35,13 @@ def network_map(
 ) -> None:
     """Show the network: units, brokers and their load, links with level, cost and traffic, and what is not reached.
 
+    Of each unit it says which broker is its root, in which round it is, whether it is in its correct state or why not,
+    and the bound: the seconds within which it heals itself after the last fault.
+
     A broker sees only its own surroundings, so the walk begins at --url and goes on to every broker that anybody there
     knows. Who does not answer within 4 seconds is marked. With --svg or --png, a picture is drawn.
     """
-    found = asyncio.run(survey(url, tls, wait=wait))
+    found = asyncio.run(survey(url, tls, wait=wait, is_judged=True))
     if svg is not None or png is not None:
         picture = draw(found)
         if svg is not None:
@@ -55,7 +59,7 @@ def network_map(
     for line in troubles:
         console.print(cell(f"! {line}", "red"), soft_wrap=True)
     if not troubles:
-        console.print("all brokers answer, and no unit is in parts", style="green")
+        console.print("all brokers answer, no unit is in parts, and all are in their correct state", style="green")
     for path in (svg, png):
         if path is not None:
             console.print(Text(f"drawn: {path}", "dim"), soft_wrap=True)
@@ -76,7 +80,10 @@ def _tree(found: Survey) -> Tree:
     words += f", {silent} silent" if silent else ""
     paths = _path_length(found, "")
     words += f", {paths:.1f} on a path between its members on average" if paths else ""
-    root = Tree(Text(words, "bold"))
+    label = Text(words, "bold")
+    if found.network.colours is not None:
+        label.append(", ").append_text(_colours("", found.network.colours))
+    root = Tree(label)
     _grow(root, found.network, found)
     return root
 
@@ -94,9 +101,25 @@ def _grow(branch: Tree, unit: UnitSeen, found: Survey) -> None:
         paths = _path_length(found, each.name)
         if paths > 1:
             label.append(f"  paths of {paths:.1f} links on average", "dim")
+        if each.colours is not None:
+            label.append("  ").append_text(_colours(each.name, each.colours))
         _grow(branch.add(label), each, found)
     for name in unit.brokers:
         branch.add(_broker(found.brokers[name], first=name == found.origin))
+
+
+def _colours(unit: str, colours: ColoursSeen) -> Text:
+    """Return which broker is a unit's root, its round, whether it is legal or why not, and the bound."""
+    label = Text(style="not bold")
+    if colours.root:
+        root = colours.root.removeprefix(f"{unit}/")
+        label.append(printable(f"root {root}, round {colours.round}, "), "dim")
+    if colours.is_legal:
+        label.append("legal", "green")
+    else:
+        more = len(colours.reasons) - 1
+        label.append(printable(colours.reasons[0]) + (f"; {more} more" if more else ""), "red")
+    return label.append(f", bound {colours.bound:.0f} s", "dim")
 
 
 def _forwarding(found: Survey, unit: str) -> str:

@@ -1,25 +1,35 @@
 """`stentor status`: what a broker does, and who is slow."""
 
 import asyncio
+from contextlib import nullcontext, suppress
 from typing import Annotated
 
 import typer
-from rich.console import Console
+from rich.console import Console, Group
+from rich.live import Live
 from rich.table import Table
+from rich.text import Text
 
-from stentor.admin.topics import Registrar, RepositoryReport
+from stentor.admin.topics import Registrar
 from stentor.cli.terminal.narrow_table import Cell, narrow_table
 from stentor.cli.terminal.options import TlsOption, UrlOption, WaitOption
-from stentor.cli.terminal.printable import cell, print_json
-from stentor.client.fabric import connect
+from stentor.cli.terminal.output import Output
+from stentor.cli.terminal.printable import cell, print_json, printable_json
+from stentor.cli.terminal.watch import watched
+from stentor.client.fabric import Fabric, connect
+from stentor.model.colours.colour import current_colour
+from stentor.model.errors import LinkBroken, Unresponsive
 from stentor.model.reports.status import NodeStatus
 from stentor.model.wording.count import counted
 
 _SHOWN = 20
+_CHILDREN_SHOWN = 3  # by name; of more than that a number fits better, and --json names them
 _ANSWERS_WITHIN = 2.0  # seconds that repositories are given to tell of troubles
+_PAUSE = 1.0  # seconds from one look to the next
 
 
 def status(
+    watch: Annotated[bool, typer.Option("--watch", help="Ask again every second, until Ctrl-C.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Everything, as JSON.")] = False,
     url: UrlOption = None,
     tls: TlsOption = None,
@@ -27,36 +37,73 @@ def status(
 ) -> None:
     """Show what the broker counts: events, clients, subscriptions, queues, who is slow; and troubles of repositories.
 
+    Of each scope around a broker of a network it shows the root, the round, the broker's place in the tree, and the
+    bound: the seconds within which the scope heals itself after the last fault.
+
     Ends with 1 if a repository that answers has trouble with a topic: something is damaged, or cannot be written.
     """
+    client = connect(url, tls=tls, wait=wait, stay=True)
+    if watch:
+        with suppress(BrokenPipeError):  # whoever read it has left: that is no error
+            asyncio.run(_watch(client, json))
+        return
+    answer, troubles = asyncio.run(_ask_once(client))
+    if json:
+        print_json(answer)
+    else:
+        console = Console(highlight=False)
+        for part in _shown(answer, troubles, console.width):
+            console.print(part)
+    if troubles:
+        raise typer.Exit(1)
 
-    async def ask() -> tuple[NodeStatus, dict[str, RepositoryReport]]:
-        async with connect(url, tls=tls, wait=wait, stay=True) as fabric:
-            found = await fabric.status()
-            if not found.reliable:
-                return found, {}
-            async with Registrar(fabric) as asking:
-                return found, await asking.find(within=_ANSWERS_WITHIN)
 
-    answer, repositories = asyncio.run(ask())
-    troubles = [
+async def _ask_once(client: Fabric) -> tuple[NodeStatus, list[str]]:
+    async with client as fabric:
+        return await _ask(fabric)
+
+
+async def _ask(fabric: Fabric) -> tuple[NodeStatus, list[str]]:
+    """Return the status of the broker, and the troubles of repositories."""
+    found = await fabric.status()
+    if not found.reliable:
+        return found, []
+    async with Registrar(fabric) as asking:
+        repositories = await asking.find(within=_ANSWERS_WITHIN)
+    return found, [
         f"! {topic.topic} at {name}: {topic.trouble}"
         for name, report in repositories.items()
         for topic in report.topics.values()
         if topic.trouble
     ]
-    console = Console(highlight=False)
-    if json:
-        print_json(answer)
-    else:
-        console.print(_summary(answer))
-        console.print(_links(answer, console.width))
-        if answer.interests:
-            console.print(_interests(answer, console.width))
-        for trouble in troubles:
-            console.print(cell(trouble, "red"))
-    if troubles:
-        raise typer.Exit(1)
+
+
+async def _watch(client: Fabric, json: bool) -> None:
+    """Show the status again and again: as JSON a line each, in a terminal always at the same place."""
+    console, errors = Console(highlight=False), Console(stderr=True, highlight=False)
+    is_drawn, output = console.is_terminal and not json, Output()
+    async with client as fabric, watched(fabric, fabric.url, errors):
+        with Live(console=console, auto_refresh=False) if is_drawn else nullcontext() as live:
+            while True:
+                await fabric.wait_until(connected=True)
+                with suppress(LinkBroken, Unresponsive):  # `watched` says so, and the broker may come back
+                    answer, troubles = await _ask(fabric)
+                    if json:
+                        await output.write(printable_json(answer) + b"\n")
+                    elif live is not None:
+                        live.update(Group(*_shown(answer, troubles, console.width)), refresh=True)
+                    else:
+                        console.print(Group(*_shown(answer, troubles, console.width), ""))
+                await asyncio.sleep(_PAUSE)
+
+
+def _shown(answer: NodeStatus, troubles: list[str], width: int) -> list[Table | Text]:
+    parts: list[Table | Text] = [_summary(answer), _links(answer, width)]
+    if answer.interests:
+        parts.append(_interests(answer, width))
+    if answer.traffic.brokers or answer.traffic.unreachable:
+        parts.append(_scopes(answer, width))
+    return parts + [cell(trouble, "red") for trouble in troubles]
 
 
 def _summary(status: NodeStatus) -> Table:
@@ -111,6 +158,34 @@ def _interests(status: NodeStatus, width: int) -> Table:
         "rejected": [f"{interest.rejected:,}" for interest in shown],
     }
     return narrow_table(columns, width, right=("accepted", "rejected"), title="subscriptions")
+
+
+def _scopes(status: NodeStatus, width: int) -> Table:
+    """Return where the broker is in the tree of each scope, the smallest first."""
+    scopes = status.colours.items()
+    now = {scope: each.tree.at(current_colour(each.tree.round)) for scope, each in scopes}
+    columns: dict[str, list[Cell]] = {
+        "scope": [cell(scope or "the network") for scope in now],
+        "role": [cell(each.tree.role, "red" if each.tree.role == "orphan" else "") for _, each in scopes],
+        "root": [cell(_inside(scope, each.tree.root) or "nobody") for scope, each in scopes],
+        "round": [str(each.tree.round) for _, each in scopes],
+        "parent": [cell(_inside(scope, pointers.parent) or "–") for scope, pointers in now.items()],
+        "children": [_children(scope, pointers.children) for scope, pointers in now.items()],
+        "brokers": [f"{each.brokers:,}" for _, each in scopes],
+        "bound": [f"{each.bound:.0f} s" for _, each in scopes],
+    }
+    return narrow_table(columns, width, right=("round", "brokers", "bound"), spare=("bound",), title="scopes")
+
+
+def _children(scope: str, names: tuple[str, ...]) -> Cell:
+    if len(names) > _CHILDREN_SHOWN:
+        return f"{len(names)}"
+    return cell(", ".join(_inside(scope, name) for name in names) or "–")
+
+
+def _inside(scope: str, name: str) -> str:
+    """Return a broker's name without that of a scope around it."""
+    return name.removeprefix(f"{scope}/")
 
 
 def size(count: float) -> str:

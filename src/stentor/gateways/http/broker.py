@@ -8,7 +8,10 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from stentor.gateways.http.node import ServedNode
 from stentor.gateways.http.series import OTHER, Series
 from stentor.model.ids import is_made_up
+from stentor.model.reports.colour_view import ColourView
 from stentor.model.reports.status import LinkStatus, NodeStatus
+
+NETWORK = "/"  # the label of the outermost scope: an empty one is none to Prometheus, and no unit is called so
 
 
 def broker_node(
@@ -22,6 +25,7 @@ def broker_node(
         yield from _totals(found)
         yield from _reasons(found)
         yield from _clients(found, clients)
+        yield from _scopes(found)
 
     def waits_for() -> list[str]:
         return [] if ready() else [f"{name} starts or stops"]
@@ -42,6 +46,7 @@ def _totals(status: NodeStatus) -> Iterator[Metric]:
         ("events_circling", "Events that had been at too many brokers.", status.traffic.circling),
         ("subscription_accepted", "Events that filters took, once for each subscription.", status.accepted),
         ("subscription_rejected", "Events that filters refused, once for each subscription.", status.rejected),
+        ("repairs", "How often ways or profiles were damaged, and were recomputed.", status.repaired),
     ):
         yield CounterMetricFamily(f"stentor_{name}", text, value)
     for name, text, value in (
@@ -99,3 +104,31 @@ def _clients(status: NodeStatus, series: Series) -> Iterator[Metric]:
             missed.add_metric(client, slow[client].dropped)
     yield queues
     yield missed
+
+
+def _scopes(status: NodeStatus) -> Iterator[Metric]:
+    """Return the colours of the scopes around the broker. It is in as many as its name has parts, so no series are left
+    out.
+    """
+    scopes = {scope or NETWORK: colours for scope, colours in status.colours.items()}
+    gauges: dict[str, tuple[str, Callable[[ColourView], float]]] = {
+        "round": ("The round of the scope's tree here.", lambda each: each.tree.round),
+        "root": ("Whether this broker is the root of the scope.", lambda each: each.tree.role == "root"),
+        "orphan": ("Whether this broker looks for a parent in the scope.", lambda each: each.tree.role == "orphan"),
+        "depth": ("How far below the root of the scope this broker is.", lambda each: each.tree.depth),
+        "brokers": ("Brokers in the scope's tree from this one down.", lambda each: each.brokers),
+        "bound_seconds": ("Seconds within which the scope heals itself.", lambda each: each.bound),
+    }
+    counters: dict[str, tuple[str, Callable[[ColourView], float]]] = {
+        "faults": ("Waves that did not come in time, and damage that was found.", lambda each: each.faults),
+        "waves_refused": ("Waves that this broker did not take.", lambda each: each.refused),
+        "children_unanswered": ("Children left out because they did not answer.", lambda each: each.unanswered),
+        "rejoined": ("How often this broker was given a parent.", lambda each: each.rejoined),
+        "copies_replaced": ("Copies that were not as their owners say.", lambda each: each.replaced),
+    }
+    for kind, chosen in ((GaugeMetricFamily, gauges), (CounterMetricFamily, counters)):
+        for name, (text, value_of) in chosen.items():
+            family = kind(f"stentor_scope_{name}", text, labels=["scope"])
+            for scope, colours in scopes.items():
+                family.add_metric([scope], value_of(colours))
+            yield family

@@ -1,7 +1,8 @@
 """A bounded number of series: a metric must not grow with what users name, or it fills the memory of whoever scrapes.
 
 Filters, patterns and names that the library makes up are never labels. Topics, subscribers, peers and named clients
-are, up to `MOST_SERIES` of each metric.
+are, up to `MOST_SERIES` of each metric. Scopes are labels, too, and need no bound: a broker is in as many as its name
+has parts.
 """
 
 from collections.abc import Iterator, Mapping

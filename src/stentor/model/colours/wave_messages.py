@@ -52,7 +52,7 @@ class Ack(Message, frozen=True, kw_only=True, array_like=True, tag="ack wave", g
     free_address: Address = ""  # where that one listens
 
 
-class Manifest(Message, frozen=True, array_like=True, tag="manifest", gc=False):
+class ScopeManifest(Message, frozen=True, array_like=True, tag="manifest", gc=False):
     """A parent tells a child the manifest of a round that the child lacks."""
 
     scope: Path
@@ -96,5 +96,5 @@ class Place(Message, frozen=True, kw_only=True, array_like=True, tag="place", gc
     trail: Trail = ()  # who still has to pass it on, the last one first
 
 
-WaveMessage = Rotate | Ack | Manifest | RootClaim | Rejoin | Place
-WAVE_MESSAGES: tuple[type[Message], ...] = (Rotate, Ack, Manifest, RootClaim, Rejoin, Place)
+WaveMessage = Rotate | Ack | ScopeManifest | RootClaim | Rejoin | Place
+WAVE_MESSAGES: tuple[type[Message], ...] = (Rotate, Ack, ScopeManifest, RootClaim, Rejoin, Place)

@@ -2,6 +2,8 @@
 
 import msgspec
 
+from stentor.model.reports.colour_view import ColourView
+
 
 class SubscriptionStatus(msgspec.Struct, frozen=True, gc=False):
     client: str
@@ -74,5 +76,7 @@ class NodeStatus(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     slow: int
     traffic: Traffic
     reliable: int = 0  # reliable topics that it knows of; of a broker
+    colours: dict[str, ColourView] = {}  # of the scopes around a broker, the smallest first; "" is the network
+    repaired: int = 0  # how often a broker's ways or profiles were damaged, and were recomputed
     links: tuple[LinkStatus, ...]  # the slow and the busy first
     interests: tuple[SubscriptionStatus, ...]

@@ -3,6 +3,7 @@
 import msgspec
 
 from stentor.model.colours.wave_timing import ColourSettings
+from stentor.model.reports.colour_view import ColourView
 
 
 class GatewayView(msgspec.Struct, frozen=True, gc=False):
@@ -38,7 +39,8 @@ class ScopeView(msgspec.Struct, frozen=True):
     forwarding: str
     members: tuple[MemberView, ...]
     path_length: float = 0.0  # links from one member that the broker reaches to another, on average
-    colours: ColourSettings = ColourSettings()  # what the broker was told of its waves; whoever joins needs the same
+    colours: ColourView | None = None  # None of a broker that knows no colours
+    colour_settings: ColourSettings = ColourSettings()  # of its waves; whoever joins needs the same
 
 
 class LinkView(msgspec.Struct, frozen=True, gc=False):
@@ -74,6 +76,7 @@ class NetworkView(msgspec.Struct, frozen=True):
     stranded: int  # events for members that cannot be reached
     circling: int  # events that had been at too many brokers
     most_matchings: int  # on the way of any event to one of its clients
+    repaired: int = 0  # how often its ways or profiles were damaged, and were recomputed
 
 
 class HopView(msgspec.Struct, frozen=True):

@@ -1,6 +1,6 @@
 """Introspection: what a broker answers when it is asked about itself and the network around it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -9,6 +9,7 @@ from stentor.model.batch import Rows
 from stentor.model.colours.wave_timing import ColourSettings
 from stentor.model.errors import TopicError
 from stentor.model.messages import ExplanationReport, ExplanationRequest
+from stentor.model.reports.colour_view import ColourView
 from stentor.model.reports.view import Explanation, GatewayView, HopView, LinkView, MemberView, NetworkView, ScopeView
 from stentor.model.topic import check_topic
 from stentor.nodes.network.network import BrokerNetwork
@@ -34,14 +35,14 @@ def fitting(report: Callable[[int], Any]) -> msgspec.Raw:
 
 
 def view_of(network: BrokerNetwork, clients: int, subscriptions: int) -> NetworkView:
-    context, relay = network.context, network.relay
+    context, relay, colours = network.context, network.relay, network.colouring.views()
     return NetworkView(
         node=context.name,
         address=network.address,
         clients=clients,
         subscriptions=subscriptions,
         speaks_for=tuple(unit for level, unit in enumerate(context.units) if network.gateways.speaks(level)),
-        scopes=tuple(_scope(network, level) for level in range(context.depth)),
+        scopes=tuple(_scope(network, level, colours) for level in range(context.depth)),
         links=tuple(_links(network)),
         parted=tuple(network.gateways.parted),
         relayed=relay.relayed,
@@ -50,10 +51,11 @@ def view_of(network: BrokerNetwork, clients: int, subscriptions: int) -> Network
         stranded=relay.stranded,
         circling=relay.circling,
         most_matchings=relay.most_matchings,
+        repaired=network.colouring.repairs,
     )
 
 
-def _scope(network: BrokerNetwork, level: int) -> ScopeView:
+def _scope(network: BrokerNetwork, level: int, colours: Mapping[str, ColourView]) -> ScopeView:
     scope = network.context.scopes[level]
     return ScopeView(
         scope=scope,
@@ -61,7 +63,8 @@ def _scope(network: BrokerNetwork, level: int) -> ScopeView:
         forwarding=network.policies.forwarding_in(scope),
         members=tuple(_member(network, level, unit) for unit in sorted(network.gateways.graph.members[level])),
         path_length=network.gateways.graph.paths(level).average,
-        colours=network.settings.colours.get(scope, ColourSettings()),
+        colours=colours[scope],
+        colour_settings=network.settings.colours.get(scope, ColourSettings()),
     )
 
 

@@ -66,6 +66,8 @@ def status_of(
         slow=sum(link.slow for link in links),
         traffic=network.traffic,
         reliable=len(network.access.charters),
+        colours=network.colouring.views(),
+        repaired=network.colouring.repairs,
         links=tuple(links[:listed]),
         interests=tuple(subscriptions[:listed]),
     )

@@ -15,9 +15,10 @@ from stentor.model.colours.manifest import ManifestRow
 from stentor.model.colours.wave_messages import WaveMessage
 from stentor.model.colours.wave_timing import ColourSettings, timing_of
 from stentor.model.errors import FrameError, Refusal
+from stentor.model.reports.colour_view import ColourView
 from stentor.nodes.network.anti_entropy import AntiEntropy
 from stentor.protocols.colours.scope_colours import ScopeColours, WaveDue
-from stentor.protocols.colours.surroundings import Surroundings
+from stentor.protocols.colours.scope_surroundings import ScopeSurroundings
 from stentor.protocols.connection.outbox import Outbox
 from stentor.protocols.dissemination.member_interests import InterestIndex
 from stentor.protocols.dissemination.profile_audit import ProfileAudit
@@ -145,7 +146,7 @@ class Colouring:
         self.members = [ScopeMembers(level, gateways, profiles, anti_entropy, step) for level in range(context.depth)]
         self.scopes = [
             _colours_of(
-                Surroundings(scope, level, address, neighbours, dial, step),
+                ScopeSurroundings(scope, level, address, neighbours, dial, step),
                 context.name,
                 settings,
                 self.members[level],
@@ -154,7 +155,7 @@ class Colouring:
         ]
         self.audit = ProfileAudit(profiles, index)
         self._round = 0  # for which ways were last worked out anew
-        self.repaired = 0  # ways that were wrong when they were worked out anew
+        self.repaired = 0  # how often a way was wrong when all were worked out anew
 
     def link_up(self, name: str) -> None:
         for colours in self._shared(name):
@@ -189,6 +190,29 @@ class Colouring:
             self.repaired += self._gateways.rebuild()
             self._relay.forget_plans()
 
+    # ---- for those who ask
+
+    def views(self) -> dict[str, ColourView]:
+        """Return what is to be told of each scope, the smallest first."""
+        return {
+            colours.scope: ColourView(
+                tree=colours.tree.view(),
+                brokers=colours.wave.brokers,
+                bound=colours.timing.bound(),
+                faults=colours.faults,
+                refused=colours.wave.refused,
+                unanswered=colours.wave.unanswered,
+                rejoined=colours.rejoining.rejoined,
+                replaced=members.dropped,
+            )
+            for colours, members in zip(self.scopes, self.members, strict=True)
+        }
+
+    @property
+    def repairs(self) -> int:
+        """How often ways or profiles were wrong, of all scopes together: they are worked out together."""
+        return self.repaired + self.audit.repaired
+
     def _shared(self, name: str) -> list[ScopeColours]:
         return self.scopes[self._neighbours[name].level :]
 
@@ -199,7 +223,7 @@ class Colouring:
 
 
 def _colours_of(
-    around: Surroundings, name: str, settings: Mapping[str, ColourSettings], members: ScopeMembers
+    around: ScopeSurroundings, name: str, settings: Mapping[str, ColourSettings], members: ScopeMembers
 ) -> ScopeColours:
     chosen = settings.get(around.scope, ColourSettings())
     return ScopeColours(around, name, chosen.roots, timing_of(chosen), members)

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from stentor.machine import SECOND, Step, Timer
-from stentor.model.colours.wave_messages import Ack, Manifest, Place, Rejoin, RootClaim, Rotate
+from stentor.model.colours.wave_messages import Ack, Place, Rejoin, RootClaim, Rotate, ScopeManifest
 from stentor.model.errors import FrameError, InvalidInput, Refusal
 from stentor.model.ids import Incarnation, LinkId
 from stentor.model.limits import Limits
@@ -246,7 +246,7 @@ class BrokerNetwork:
                 self._on_round_trip(name, message.token)
             case MarkReceipt():
                 self.settlement.hear(message)
-            case Rotate() | Ack() | Manifest() | RootClaim() | Rejoin() | Place():
+            case Rotate() | Ack() | ScopeManifest() | RootClaim() | Rejoin() | Place():
                 self.colouring.hear(name, message)
             case _:
                 if self.access.hear(name, message):

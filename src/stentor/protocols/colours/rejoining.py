@@ -7,16 +7,16 @@ nobody leaves a tree for a root that somebody merely speaks of: the root itself 
 
 import msgspec
 
-from stentor.model.colours.wave_messages import Place, Rejoin, RootClaim
+from stentor.model.colours.wave_messages import Ack, Place, Rejoin, RootClaim
+from stentor.protocols.colours.scope_surroundings import ScopeSurroundings
 from stentor.protocols.colours.scope_tree import NO_CLAIM, Claim, ScopeTree, TreeRole
-from stentor.protocols.colours.surroundings import Surroundings
 from stentor.protocols.colours.wave import Wave
 
 
 class Rejoining:
     """What one broker says and hears about its place in the tree of one scope."""
 
-    def __init__(self, around: Surroundings, tree: ScopeTree, wave: Wave, answer_ns: int) -> None:
+    def __init__(self, around: ScopeSurroundings, tree: ScopeTree, wave: Wave, answer_ns: int) -> None:
         """`answer_ns` is how long the answer to a request takes, at most."""
         self._around = around
         self._tree = tree
@@ -47,8 +47,17 @@ class Rejoining:
         if name == tree.parent and claim == NO_CLAIM != tree.claim:
             tree.claim = NO_CLAIM  # its root is gone, so ours is: whoever becomes it may be of less right
             self.claim_to_all()
-        if claim < tree.claim and not self._asked:
+        if claim < tree.claim and claim < self._hoped:
             self.seek()
+
+    @property
+    def _hoped(self) -> Claim:
+        """The claim of whoever we have asked: only one of more right is worth asking instead."""
+        return self._claims[self._asked][0] if self._asked in self._claims else NO_CLAIM
+
+    def awaits(self, name: str) -> bool:
+        """Return whether a neighbour has been asked to have us placed, and has not answered."""
+        return bool(name) and name == self._asked
 
     def clamp(self) -> None:
         """Wait neither for nobody's answer nor for one of the future."""
@@ -86,7 +95,7 @@ class Rejoining:
         better = [
             (claim, depth, name)
             for name, (claim, depth) in self._claims.items()
-            if claim < self._tree.claim and self._around.knows(name)
+            if claim < self._tree.claim and self._around.knows(name) and name not in self._tree.children
         ]
         fresh = [each for each in better if each[2] not in self._tried]
         if not fresh:  # all had their turn: begin again
@@ -170,6 +179,8 @@ class Rejoining:
             self._go_to(place)
             return
         self._tried.clear()
+        if tree.role is TreeRole.MEMBER and tree.parent != name:  # it need not wait for our answer to its next wave
+            self._around.say(tree.parent, Ack(scope=self._around.scope, round=tree.round, is_taken=False))
         tree.place(name, claim, place.round, place.depth)
         self.rejoined += 1
         self._wave.forget(name)

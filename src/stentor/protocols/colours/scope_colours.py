@@ -5,13 +5,13 @@ too, and starts the timer again. So a timer that damage took away, or set to the
 """
 
 from stentor.machine import SECOND, StartTimer, Timer
-from stentor.model.colours.wave_messages import Ack, Manifest, Place, Rejoin, RootClaim, Rotate, WaveMessage
+from stentor.model.colours.wave_messages import Ack, Place, Rejoin, RootClaim, Rotate, ScopeManifest, WaveMessage
 from stentor.model.colours.wave_timing import WaveTiming
 from stentor.model.errors import FrameError, Refusal
 from stentor.protocols.colours.manifest_lease import ManifestLease, Members
 from stentor.protocols.colours.rejoining import Rejoining
+from stentor.protocols.colours.scope_surroundings import ScopeSurroundings
 from stentor.protocols.colours.scope_tree import UNRANKED, ScopeTree, TreeRole
-from stentor.protocols.colours.surroundings import Surroundings
 from stentor.protocols.colours.wave import Wave
 
 
@@ -25,7 +25,7 @@ class ScopeColours:
     """`roots` is the scope's root group, by rank; brokers that are not in it come after all who are, by name."""
 
     def __init__(
-        self, around: Surroundings, name: str, roots: tuple[str, ...], timing: WaveTiming, members: Members
+        self, around: ScopeSurroundings, name: str, roots: tuple[str, ...], timing: WaveTiming, members: Members
     ) -> None:
         self.scope = around.scope
         self.timing = timing
@@ -66,11 +66,13 @@ class ScopeColours:
     def hear(self, name: str, message: WaveMessage) -> None:
         self._clamp()
         match message:
+            case Rotate() if self.rejoining.awaits(name) and name != self.tree.parent:
+                pass  # it is about to be our parent: a refusal would come after it has taken us
             case Rotate():
                 self.wave.on_rotate(name, message)
             case Ack():
                 self.wave.on_ack(name, message)
-            case Manifest():
+            case ScopeManifest():
                 self.wave.on_manifest(name, message)
             case RootClaim():
                 self.rejoining.on_claim(name, message)

@@ -9,11 +9,11 @@ from collections.abc import Iterable
 
 from stentor.model.colours.colour import new_colour
 from stentor.model.colours.manifest import ManifestRow, rows_by_unit
-from stentor.model.colours.wave_messages import Ack, Manifest, Rotate
+from stentor.model.colours.wave_messages import Ack, Rotate, ScopeManifest
 from stentor.model.scope import LARGEST_UNIT
 from stentor.protocols.colours.manifest_lease import ManifestLease
+from stentor.protocols.colours.scope_surroundings import ScopeSurroundings
 from stentor.protocols.colours.scope_tree import Claim, ScopeTree, TreeRole
-from stentor.protocols.colours.surroundings import Surroundings
 
 
 class _Answers:
@@ -43,7 +43,7 @@ class _Answers:
 class Wave:
     """The waves of one scope, as they pass one broker."""
 
-    def __init__(self, around: Surroundings, tree: ScopeTree, lease: ManifestLease, delay_ns: int) -> None:
+    def __init__(self, around: ScopeSurroundings, tree: ScopeTree, lease: ManifestLease, delay_ns: int) -> None:
         self._around = around
         self._tree = tree
         self._lease = lease
@@ -133,7 +133,7 @@ class Wave:
             self._around.say(tree.parent, Ack(scope=self._around.scope, round=tree.round, lacks_manifest=not is_told))
         self.look()
 
-    def on_manifest(self, name: str, manifest: Manifest) -> None:
+    def on_manifest(self, name: str, manifest: ScopeManifest) -> None:
         """The parent tells the manifest that we lacked."""
         tree = self._tree
         if name == tree.parent and manifest.round == tree.round and self._lease.take(manifest.rows, self._digest):
@@ -150,15 +150,17 @@ class Wave:
 
     def on_ack(self, name: str, ack: Ack) -> None:
         tree = self._tree
-        if name not in tree.children or ack.round != tree.round:
+        if name not in tree.children:
             return
         if not ack.is_taken:
             tree.disown(name)
             self.forget(name)
             return
+        if ack.round != tree.round:
+            return
         self._alive.add(name)
         if ack.lacks_manifest and self._lease.digest == self._digest:
-            self._around.say(name, Manifest(self._around.scope, tree.round, tuple(self._lease.rows.values())))
+            self._around.say(name, ScopeManifest(self._around.scope, tree.round, tuple(self._lease.rows.values())))
         answers = self._answers
         if answers is not None and ack.is_complete and name in answers.waiting:
             answers.waiting.remove(name)

@@ -8,7 +8,7 @@ from stentor.model.message import Message
 from stentor.protocols.neighbours import Neighbour, Neighbours
 
 
-class Surroundings(NamedTuple):
+class ScopeSurroundings(NamedTuple):
     """One scope as one broker meets it."""
 
     scope: str  # "" is the network

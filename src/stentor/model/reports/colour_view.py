@@ -1,0 +1,18 @@
+"""What a broker tells of the colours of a scope around it: its place in the tree, and what went wrong there."""
+
+import msgspec
+
+from stentor.model.colours.legality import TreeView
+
+
+class ColourView(msgspec.Struct, frozen=True, kw_only=True):
+    """The colours of one scope at one broker; what it counts, it counts since it started."""
+
+    tree: TreeView
+    brokers: int  # in the tree below it, itself included, when the last wave ended
+    bound: float  # seconds after the last fault within which the scope is well again
+    faults: int = 0  # how often a wave did not come in time, or something was found that cannot be
+    refused: int = 0  # waves that it did not take
+    unanswered: int = 0  # children that it left out because they did not answer
+    rejoined: int = 0  # how often it was given a parent
+    replaced: int = 0  # copies of what members say that were not as their owners say
