@@ -25,7 +25,7 @@ from stentor.protocols.connection.outbox import Outbox
 from stentor.protocols.delivery.repository import registry
 from stentor.protocols.dissemination import profiles, relay
 from stentor.protocols.dissemination.access_log import AccessLog
-from stentor.protocols.dissemination.mask_plans import HopShare, MaskPlan, MaskPlans
+from stentor.protocols.dissemination.mask_plans import HopShare, HopShares, MaskPlan, MaskPlans
 from stentor.protocols.dissemination.profiles import Profiles
 from stentor.protocols.dissemination.settlement import Settlement
 from stentor.protocols.dissemination.spread import AccessSpread
@@ -153,12 +153,12 @@ def own_bit_stays(patch: pytest.MonkeyPatch) -> None:
 def masks_are_not_divided(patch: pytest.MonkeyPatch) -> None:
     original = MaskPlans.split_by_hop
 
-    def divide(self: MaskPlans[Any], masks: dict[int, int]) -> tuple[HopShare[Any], ...]:
+    def divide(self: MaskPlans[Any], masks: dict[int, int]) -> HopShares[Any]:
         found = []
-        for hop, _, _ in original(self, masks):
+        for hop, _, _ in original(self, masks).hops:
             all_of_them = {level: mask for level, mask in masks.items() if level >= hop.level}
             found.append(HopShare(hop, all_of_them, label(all_of_them)))
-        return tuple(found)
+        return HopShares(tuple(found), 0)
 
     patch.setattr(MaskPlans, "split_by_hop", divide)
 

@@ -42,6 +42,7 @@ def _totals(status: NodeStatus) -> Iterator[Metric]:
         ("events_relayed", "Events that this broker handed on to other brokers.", status.traffic.relayed),
         ("events_entered", "Events that came from other brokers for units of this one.", status.traffic.entered),
         ("batches_matched", "Batches that this broker matched for other brokers.", status.traffic.matched),
+        ("events_rerouted", "Events that waited on a link that was lost, sent on by others.", status.traffic.rerouted),
         ("events_stranded", "Events for members that could not be reached.", status.traffic.stranded),
         ("events_circling", "Events that had been at too many brokers.", status.traffic.circling),
         ("subscription_accepted", "Events that filters took, once for each subscription.", status.accepted),

@@ -23,8 +23,9 @@ class Traffic(msgspec.Struct, frozen=True, gc=False):
     relayed: int = 0  # handed on
     entered: int = 0  # came for members of its units
     matched: int = 0  # batches matched for others
-    stranded: int = 0  # for members that could not be reached
+    stranded: int = 0  # for members that could not be reached, once for each of these
     circling: int = 0  # had been at too many brokers
+    rerouted: int = 0  # waited on a link that was lost, and were sent on by others
 
 
 class LinkStatus(msgspec.Struct, frozen=True, gc=False):

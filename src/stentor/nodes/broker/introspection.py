@@ -152,7 +152,7 @@ def explain(
             units=tuple(network.routes.units_behind(share)),
             passes=hop.channel is None or bool(hop.channel.admits(batch)[0]),
         )
-        for hop, share, _ in relay.split_by_hop({level: mask for level, mask in masks.items() if mask})
+        for hop, share, _ in relay.split_by_hop({level: mask for level, mask in masks.items() if mask}).hops
     ]
     explanation = Explanation(
         node=context.name,

@@ -76,6 +76,7 @@ class BrokerNetwork:
         self._heartbeat_ns = int(limits.heartbeat * SECOND)
         self._boot = 0
         self.peers: dict[str, NeighbourLink] = {}
+        self._strays: list[tuple[bytes, int]] = []  # parcels that waited on links which were lost in this step
         neighbours = Neighbours()  # Invariant: just those who are in `peers`.
         self._neighbours = neighbours
         numbers = settings.numbers or (0,) * len(path.parts)
@@ -187,6 +188,7 @@ class BrokerNetwork:
         """A link to a broker is gone."""
         assert session.hop is not None, "only brokers are neighbours"
         name = session.hop.name
+        self._strays += session.connection.outbox.take_waiting()
         if self.peers[name].session is session:
             self._link_down(name)
             self._step.report("info", "link lost", peer=name, reason=reason)
@@ -277,6 +279,9 @@ class BrokerNetwork:
         """Bring routes up to date with the graph, and tell what our profile has become."""
         self.colouring.end_step()
         self.routes.update()
+        if self._strays:
+            strays, self._strays = self._strays, []
+            self.relay.reroute(strays)
         self.settlement.end_step(is_told=not self.feed.is_waiting)
         if self.peers:
             self.profiles.flush()
@@ -295,6 +300,7 @@ class BrokerNetwork:
             entered=relay.entered,
             matched=relay.matched,
             stranded=relay.stranded,
+            rerouted=relay.rerouted,
             circling=relay.circling,
         )
 

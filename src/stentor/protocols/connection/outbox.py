@@ -171,6 +171,13 @@ class Outbox:
             self.position += len(data)
             self.events += count
 
+    def take_waiting(self) -> list[tuple[bytes, int]]:
+        """Take out the events that have not left, as runs with how many events are in each, in order."""
+        waiting = [(run.frames, run.events) for run in self._waiting]
+        waiting += [(bytes(run[0]), run[1]) for run in self.fresh]
+        self.discard()
+        return waiting
+
     def discard(self) -> int:
         """Forget what has not left, and return how many events that were."""
         events = sum(run.events for run in self._waiting) + sum(run[1] for run in self.fresh)

@@ -38,18 +38,25 @@ class HopShare(NamedTuple, Generic[D]):
     label: Label
 
 
+class HopShares(NamedTuple, Generic[D]):
+    """How the members of some masks are divided among next hops."""
+
+    hops: tuple[HopShare[D], ...]
+    stranded: int  # members that no next hop leads to
+
+
 class MaskPlan(NamedTuple, Generic[D]):
     """What becomes of parcels with the same masks."""
 
     enters: bool  # our unit, at the level of the link
     onward: Masks
-    shares: tuple[HopShare[D], ...]
+    shares: HopShares[D]
 
 
 class MaskPlans(Generic[D]):
     """The plans of one set of routing states, by level."""
 
-    __slots__ = ("_shares", "by_label", "hops", "states")
+    __slots__ = ("_shares", "by_label", "hops", "reached", "states")
 
     def __init__(self, states: Sequence[RoutingState[InterestIndex]], neighbours: Mapping[str, NextHop[D]]) -> None:
         self.states = tuple(states)
@@ -58,8 +65,9 @@ class MaskPlans(Generic[D]):
             for name, mask in state.next_hops.items():
                 reach.setdefault(name, {})[level] = mask
         self.hops = [(neighbours[name], masks) for name, masks in sorted(reach.items())]  # who reaches whom
+        self.reached = {level: state.members for level, state in enumerate(self.states)}  # by any of them
         self.by_label: dict[bytes, MaskPlan[D]] = {}  # by the masks as a parcel holds them, and the level of its link
-        self._shares: dict[tuple[tuple[int, int], ...], tuple[HopShare[D], ...]] = {}
+        self._shares: dict[tuple[tuple[int, int], ...], HopShares[D]] = {}
 
     def renewed(self) -> "MaskPlans[D]":
         """Return plans of the same states and neighbours, of which none is worked out yet."""
@@ -79,7 +87,7 @@ class MaskPlans(Generic[D]):
         plan = self.by_label[key] = MaskPlan(enters, onward, self.split_by_hop(onward))
         return plan
 
-    def split_by_hop(self, masks: Masks) -> tuple[HopShare[D], ...]:
+    def split_by_hop(self, masks: Masks) -> HopShares[D]:
         """Return the share of each next hop; what has no next hop is stranded."""
         key = tuple(sorted(masks.items()))
         shares = self._shares.get(key)
@@ -91,5 +99,6 @@ class MaskPlans(Generic[D]):
                 share = {level: part for level, mask in masks.items() if (part := mask & reach.get(level, 0))}
                 if share:
                     found.append(HopShare(hop, share, label(share)))
-            shares = self._shares[key] = tuple(found)
+            stranded = sum((mask & ~self.reached.get(level, 0)).bit_count() for level, mask in masks.items())
+            shares = self._shares[key] = HopShares(tuple(found), stranded)
         return shares

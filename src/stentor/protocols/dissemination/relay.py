@@ -5,7 +5,7 @@ event enters a unit, the unit's bit is taken out, and the masks of the members i
 event is matched at most once per level on its way to anyone, and mere relays never look into it.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from operator import or_
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -20,7 +20,7 @@ from stentor.model.ids import SchemaId, TopicId
 from stentor.model.routing_state import RoutingState
 from stentor.policies.forwarding import Chosen
 from stentor.protocols.dissemination.forwarder import Forwarder
-from stentor.protocols.dissemination.mask_plans import HopShare, MaskPlans, NextHop
+from stentor.protocols.dissemination.mask_plans import HopShares, MaskPlans, NextHop
 from stentor.protocols.dissemination.member_interests import InterestIndex
 from stentor.protocols.dissemination.routes import FlowTable, Route, Sink
 from stentor.wire.block_view import BlockView, block_views
@@ -73,7 +73,8 @@ class Relay(Generic[D]):
         self.relayed = 0  # events that were handed on
         self.entered = 0  # events that came for members of our units
         self.matched = 0  # batches that were matched for other brokers
-        self.stranded = 0  # events and members that could not be reached any more
+        self.stranded = 0  # members that could not be reached, once for each event
+        self.rerouted = 0  # events that waited on a link that was lost, and were sent on by others
         self.circling = 0  # events that had been at too many brokers
         self.most_matchings = 0
 
@@ -193,6 +194,33 @@ class Relay(Generic[D]):
             inner = b"".join(frames)
         return self._deliver_locally(inner, self._runs(flows, inner, int(some.sum()), largest), matchings)
 
+    def reroute(self, waiting: Iterable[tuple[bytes, int]]) -> None:
+        """Send parcels on that waited on a link that is lost, as parcels that have just come: they were never sent."""
+        for data, count in waiting:
+            parcel = parse(data, 0)
+            journey = ParcelHistory(parcel.hops, parcel.contents, parcel.matchings)
+            inner = data[parcel.start : parcel.end]
+            try:
+                if parcel.masks is not None:
+                    self._send(self._plans.split_by_hop(parcel.masks), inner, 0, len(inner), parcel.events, journey)
+                else:
+                    self._send_mixed(self._parts_of(inner, parcel), journey)
+            except FrameError:  # whoever told us what its events are about is gone, too
+                self.stranded += count
+            else:
+                self.rerouted += count
+
+    def _parts_of(self, inner: bytes, parcel: Parcel) -> list[tuple[BlockView, MaskArrays]]:
+        """Return the events of a parcel with a mask for each, by block."""
+        assert parcel.arrays is not None, "only such parcels have parts"
+        parts: list[tuple[BlockView, MaskArrays]] = []
+        first = 0
+        for view in block_views(inner, 0, len(inner), self._forwarder.schemas):
+            last = first + view.count
+            parts.append((view, {level: masks[first:last] for level, masks in parcel.arrays.items()}))
+            first = last
+        return parts
+
     # ---- deciding
 
     def _route_run(
@@ -252,7 +280,7 @@ class Relay(Generic[D]):
         members = self._plans.states[level].members
         return route.forwarding[level].destinations(lambda: wanted(route, level, batch), members)
 
-    def split_by_hop(self, masks: Masks) -> tuple[HopShare[D], ...]:
+    def split_by_hop(self, masks: Masks) -> HopShares[D]:
         """Return the share of each next hop of a parcel with these masks."""
         return self._plans.split_by_hop(masks)
 
@@ -260,7 +288,7 @@ class Relay(Generic[D]):
 
     def _send(
         self,
-        shares: tuple[HopShare[D], ...],
+        shares: HopShares[D],
         data: bytes,
         start: int,
         end: int,
@@ -268,8 +296,9 @@ class Relay(Generic[D]):
         journey: ParcelHistory,
     ) -> None:
         """Hand a run to the next hops, as it is."""
-        if not shares:
-            self.stranded += count
+        if shares.stranded:
+            self.stranded += count * shares.stranded
+        if not shares.hops:
             return
         whole = end - start <= SOFT_PARCEL
         for first, last, some in [(start, end, count)] if whole else _pieces(data, start, end):
@@ -279,7 +308,7 @@ class Relay(Generic[D]):
 
     def _send_piece(
         self,
-        shares: tuple[HopShare[D], ...],
+        shares: HopShares[D],
         data: bytes,
         start: int,
         end: int,
@@ -287,7 +316,7 @@ class Relay(Generic[D]):
         journey: ParcelHistory,
     ) -> None:
         hops, contents, matchings = journey
-        for hop, masks, labelled in shares:
+        for hop, masks, labelled in shares.hops:
             if hop.channel is not None:
                 some = [
                     (view, {level: _spread(mask, view.count) for level, mask in masks.items()})
@@ -307,6 +336,8 @@ class Relay(Generic[D]):
         self, parts: list[tuple[BlockView, MaskArrays]], journey: ParcelHistory, only: NextHop[D] | None = None
     ) -> None:
         """Hand each next hop the events that are for members behind it, in order."""
+        if only is None:
+            self._count_stranded(parts)
         for hop, reach in self._plans.hops:
             if only is not None and hop is not only:
                 continue
@@ -319,6 +350,14 @@ class Relay(Generic[D]):
                 for start in range(0, len(rows), _MOST_MIXED):
                     some = rows[start : start + _MOST_MIXED]
                     self._ship(hop, {level: mask[some] for level, mask in chosen.items()}, view.pick(some), journey)
+
+    def _count_stranded(self, parts: list[tuple[BlockView, MaskArrays]]) -> None:
+        """Count the members that no next hop leads to, once for each event that they should have got."""
+        for _, masks in parts:
+            for level, mask in masks.items():
+                lost = mask & ~np.uint64(self._plans.reached[level])
+                if lost.any():
+                    self.stranded += int(np.bitwise_count(lost).sum())
 
     def _ship(
         self, hop: NextHop[D], masks: MaskArrays, picked: list[tuple[bytes | memoryview, int]], journey: ParcelHistory

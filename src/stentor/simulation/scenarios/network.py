@@ -289,6 +289,7 @@ class _Stage:
                 "redirected": world.reports["debug: client redirected"],
                 "relayed": sum(relay.relayed for relay in relays),
                 "stranded": sum(relay.stranded for relay in relays),
+                "rerouted": sum(relay.rerouted for relay in relays),
                 "circling": sum(relay.circling for relay in relays),
                 "settled": self.settlement.told,
                 "settled-held": self.settlement.held,

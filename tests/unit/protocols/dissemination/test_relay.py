@@ -237,6 +237,37 @@ def test_events_for_whom_nobody_can_be_reached_are_counted() -> None:
     assert desk.relay.stranded == 1
 
 
+def test_members_that_no_neighbour_leads_to_are_counted_beside_those_that_are_reached() -> None:
+    desk = Desk()
+    inner = events(1, 2)
+    masks = {1: 1 << HALL | 1 << 40, 2: 1 << 41}
+    desk.receive("b2", head(label(masks), len(inner), 2, 0, 5, bytes(8)) + inner)
+    assert desk.sent("hall") == [({1: 1 << HALL}, [b"1", b"2"])]
+    assert desk.relay.stranded == 4
+
+
+@pytest.mark.req("CO-12")
+def test_what_waited_on_a_link_that_is_lost_goes_on_by_others() -> None:
+    desk = Desk()
+    inner = events(1, 2)
+    desk.relay.reroute([(head(label({0: 1 << B2}), len(inner), 2, 3, 5, bytes(8)) + inner, 2)])
+    each = {0: np.array([1 << B2, 0], np.uint64), 1: np.array([0, 1 << HALL], np.uint64)}
+    desk.relay.reroute([(wrap(each, [inner], 2, 3, 5, bytes(8)), 2)])
+    assert desk.sent("b2") == [({0: 1 << B2}, [b"1", b"2"]), ({0: 1 << B2}, [b"1"])]
+    assert desk.sent("hall") == [({1: 1 << HALL}, [b"2"])]
+    assert (desk.relay.rerouted, desk.relay.stranded) == (4, 0)
+
+
+def test_what_nobody_can_take_over_is_counted_as_stranded() -> None:
+    desk = Desk()
+    origin = block.Origin(topic_id("u"), PublisherId(9), Incarnation(1), CatenationNumber(1), 5)
+    unknown = block.encode(origin, SCHEMA, [[1]], [b"x"])
+    desk.relay.reroute([(head(label({0: 1 << B2}), len(unknown), 1, 0, 5, bytes(8)) + unknown, 1)])
+    inner = events(1)
+    desk.relay.reroute([(head(label({0: 1 << 40}), len(inner), 1, 0, 5, bytes(8)) + inner, 1)])
+    assert desk.relay.stranded == 2
+
+
 @pytest.mark.parametrize("levels", [{0: 1}, {3: 1}], ids=["below the link", "above the network"])
 def test_a_parcel_for_scopes_that_are_not_shared_is_refused(levels: dict[int, int]) -> None:
     inner = events(1)
