@@ -81,7 +81,12 @@ STRANGERS: dict[str, tuple[bytes, stentor.Refusal, str]] = {
     "TLS": (b"\x16\x03\x01\x02\0\x01\0\x01\xfc\x03\x03", stentor.Refusal.PROTOCOL, "TLS"),
     "zeros": (bytes(64), stentor.Refusal.PROTOCOL, "not a Stentor node"),
     "text": (b"hello, is anybody there?\n", stentor.Refusal.PROTOCOL, "it began with b'hello, i"),
-    "another version": (b"STENTOR\x02" + hello(), stentor.Refusal.VERSION, "version 2 .* this node version 1"),
+    "an older version": (
+        b"STENTOR\x01" + hello(),
+        stentor.Refusal.VERSION,
+        "version 1 .* this node .* upgrade the peer",
+    ),
+    "a newer version": (b"STENTOR\x03" + hello(), stentor.Refusal.VERSION, "version 3 .* this node is the older one"),
     "version zero": (b"STENTOR\0" + hello(), stentor.Refusal.VERSION, "version 0"),
     "a frame of another version": (PREAMBLE + struct.pack("<IBB", 20, 2, 9) + bytes(20), stentor.Refusal.CORRUPT, "9"),
     "a frame of another kind": (
@@ -404,7 +409,7 @@ async def hangs_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -
         (says(b"SSH-2.0-OpenSSH_9.6\r\n"), stentor.Unreachable, "SSH"),
         (says(b"-ERR unknown command\r\n"), stentor.Unreachable, "Redis"),
         (says(b"220 mail.example.org ESMTP\r\n"), stentor.Unreachable, "it began with b'220 mail"),
-        (says(b"STENTOR\x02" + bytes(100)), stentor.Unreachable, "version 2 .* this node version 1: upgrade"),
+        (says(b"STENTOR\x01" + bytes(100)), stentor.Unreachable, "version 1 .* this node version 2: upgrade the peer"),
         (says(PREAMBLE + bytes(100)), stentor.Unreachable, "kind 0"),
         (says(PREAMBLE + encode(Pong(1))), stentor.Unreachable, "'echo' has no place here"),
         (says(PREAMBLE + struct.pack("<IBB", 5000, 2, 1)), stentor.Unreachable, "at most 4096"),

@@ -16,8 +16,10 @@ from stentor.model.errors import FrameError, InvalidInput, Refusal
 from stentor.model.messages import AnyMessage, Message
 from stentor.model.ranges import RangedDecoder
 
-VERSION = 1
-PREAMBLE = b"STENTOR" + bytes([VERSION])
+LINK_VERSION = 2  # of what two nodes say to each other; both ends have the same
+PREAMBLE = b"STENTOR" + bytes([LINK_VERSION])
+VERSION = 1  # of the layout of events and control frames: ledgers and lakes hold events
+PARCEL_VERSION = 2
 
 EVENTS = 1
 CONTROL = 2
@@ -55,11 +57,11 @@ _OTHERS = {
 def check_preamble(data: bytes) -> None:
     """Refuse a peer that speaks something else, naming it where we can. `data` may be the beginning of one."""
     if data[:7] == PREAMBLE[: min(7, len(data))]:
-        if len(data) >= len(PREAMBLE) and data[7] != VERSION:
+        if len(data) >= len(PREAMBLE) and data[7] != LINK_VERSION:
+            older = "this node is the older one: upgrade it" if data[7] > LINK_VERSION else "upgrade the peer"
             raise FrameError(
                 Refusal.VERSION,
-                f"the peer speaks version {data[7]} of the Stentor protocol, this node version {VERSION}: "
-                "upgrade the older one",
+                f"the peer speaks version {data[7]} of the Stentor protocol, this node version {LINK_VERSION}: {older}",
             )
         return
     seen = next((name for start, name in _OTHERS.items() if data.startswith(start)), None)
@@ -82,7 +84,7 @@ def decode(frame: bytes) -> AnyMessage:
     assert kind == CONTROL, "only control frames come here"
     assert length == len(frame), "whole frames only"
     if version != VERSION:
-        raise FrameError(Refusal.CORRUPT, f"a frame of version {version} after a greeting of version {VERSION}")
+        raise FrameError(Refusal.CORRUPT, f"a control frame of version {version}, which nobody speaks")
     payload = frame[CONTROL_HEADER.size :]
     if zlib.crc32(payload) != checksum:
         raise FrameError(Refusal.CORRUPT, "a control frame was damaged on the way")
@@ -100,8 +102,8 @@ def measure(data: bytes, position: int, largest: int) -> tuple[int, int]:
     kind, version = data[position + 4], data[position + 5]
     if kind not in (EVENTS, CONTROL, PARCEL):
         raise FrameError(Refusal.PROTOCOL, f"a frame of unknown kind {kind}: the stream is damaged or not ours")
-    if version != VERSION:
-        raise FrameError(Refusal.CORRUPT, f"a frame of version {version} after a greeting of version {VERSION}")
+    if version != (PARCEL_VERSION if kind == PARCEL else VERSION):
+        raise FrameError(Refusal.CORRUPT, f"a frame of kind {kind} and of version {version}, which nobody speaks")
     limit = min(largest, LARGEST_CONTROL) if kind == CONTROL else largest
     if length > limit:
         raise FrameError(Refusal.TOO_LARGE, f"a frame of {length} bytes, at most {limit} are taken")

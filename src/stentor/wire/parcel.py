@@ -1,14 +1,20 @@
 """Parcels: event frames on their way between brokers, and for whom they are. What is inside is never changed.
 
-     0 u32 length | u8 3 | u8 version | u8 levels | u8 flags       a bit for each level that has a mask; MASKS
-     8 u32 count | u8 hops | u8[3] 0                               events inside; brokers passed
+     0 u32 length | u8 3 | u8 version | u8 hops | u8 0             brokers passed
+     8 u32 count | u16 gain | u16 0                                events inside
     16 u64 contents                                                stands for the topics and schemas inside
     24 u8 matchings[8]                                             brokers that matched it for the members of each level
-    32 u64 mask of each level, the lowest first; with MASKS u64[count] of each
+       the address: all that the way of a parcel depends on, in one slice
+    32 u8 levels | u8 flags | u16 states                           a bit for each level that has a mask; MASKS
+    36 u16 way[8]                                                  of every level: u2 colour, u7 exit
+    52 u16 record[8]                                               of levels with a mask: u6 origin, u7 heading, u3 tree
+    68 u32 0
+    72 u64 mask of each level, the lowest first; with MASKS u64[count] of each
        event frames
 
 A mask has a bit for each member of a scope that this copy is for. Copies are for different members, so that nobody
-gets an event twice, whatever happens to routes.
+gets an event twice, whatever happens to routes. Colours, exits, records, the version of states and the gain are all 0
+today: there is room for them, so that parcels change once.
 """
 
 import struct
@@ -20,11 +26,13 @@ from numpy.typing import NDArray
 from xxhash import xxh3_64_intdigest
 
 from stentor.model.errors import FrameError, Refusal
-from stentor.wire.frame import PARCEL, SHORTEST_EVENTS, VERSION
+from stentor.wire.frame import PARCEL, PARCEL_VERSION, SHORTEST_EVENTS
 from stentor.wire.head import length_of, topic_and_schema_of
 
-HEADER = struct.Struct("<IBBBBIB3xQ8s")
-HEADER_SIZE: Final = HEADER.size
+HEADER = struct.Struct("<IBBBxIH2xQ8s")  # as far as the address
+ADDRESS = struct.Struct("<BBH8H8H4x")  # as far as the masks
+LEVELS_AT: Final = HEADER.size  # where the address begins, with the levels
+HEADER_SIZE: Final = HEADER.size + ADDRESS.size
 MASKS: Final = 1
 MOST_HOPS: Final = 64
 SOFT_PARCEL: Final = 256 << 10  # bytes of frames, if there is more than one
@@ -32,7 +40,7 @@ SOFT_PARCEL: Final = 256 << 10  # bytes of frames, if there is more than one
 Masks = dict[int, int]  # by level, the same for all events
 MaskArrays = dict[int, NDArray[np.uint64]]  # by level and event
 
-assert HEADER_SIZE == 32
+assert (LEVELS_AT, HEADER_SIZE) == (32, 72)
 
 
 class Parcel(NamedTuple):
@@ -54,7 +62,8 @@ LEVELS: Final = tuple(tuple(level for level in range(8) if bits >> level & 1) fo
 
 def parse(data: bytes, at: int) -> Parcel:
     """The parcel that begins here; it is there as a whole."""
-    length, _, _, bits, flags, count, hops, contents, matchings = HEADER.unpack_from(data, at)
+    length, _, _, hops, count, _, contents, matchings = HEADER.unpack_from(data, at)
+    bits, flags = data[at + LEVELS_AT], data[at + LEVELS_AT + 1]
     levels, end = LEVELS[bits], at + length
     each = 8 * count if flags & MASKS else 8
     start = at + HEADER_SIZE + each * len(levels)
@@ -71,33 +80,27 @@ def parse(data: bytes, at: int) -> Parcel:
 
 def first_frame(data: bytes, at: int) -> int:
     """Return where the event frames of a parcel begin, if it is one."""
-    _, _, _, bits, flags, count, *_ = HEADER.unpack_from(data, at)
+    _, _, _, _, count, *_ = HEADER.unpack_from(data, at)
+    bits, flags = data[at + LEVELS_AT], data[at + LEVELS_AT + 1]
     each = 8 * count if flags & MASKS else 8
     return at + HEADER_SIZE + each * len(LEVELS[bits])
 
 
 def addressed(data: bytes, at: int, first: int) -> bytes:
-    """Return levels, flags and masks of a parcel whose frames begin at `first`: what its way depends on."""
-    return data[at + 6 : at + 8] + data[at + HEADER_SIZE : first]
+    """Return the address of a parcel whose frames begin at `first`, with its masks: what its way depends on."""
+    return data[at + LEVELS_AT : first]
 
 
-class Label(NamedTuple):
-    """Masks as they stand in a parcel that is for the same members as a whole; made once for many parcels."""
-
-    bits: int
-    words: bytes
-
-
-def label(masks: Mapping[int, int]) -> Label:
+def label(masks: Mapping[int, int]) -> bytes:
+    """Return the address of parcels that are for the same members as a whole; made once for many parcels."""
     levels = sorted(masks)
-    return Label(_bits(levels), struct.pack(f"<{len(levels)}Q", *[masks[level] for level in levels]))
+    return _address(levels, 0) + struct.pack(f"<{len(levels)}Q", *[masks[level] for level in levels])
 
 
-def head(label: Label, size: int, count: int, hops: int, contents: int, matchings: bytes) -> bytes:
+def head(label: bytes, size: int, count: int, hops: int, contents: int, matchings: bytes) -> bytes:
     """What stands before `size` bytes of frames."""
-    bits, words = label
-    length = HEADER_SIZE + len(words) + size
-    return HEADER.pack(length, PARCEL, VERSION, bits, 0, count, hops, contents, matchings) + words
+    length = LEVELS_AT + len(label) + size
+    return HEADER.pack(length, PARCEL, PARCEL_VERSION, hops, count, 0, contents, matchings) + label
 
 
 def wrap(
@@ -110,13 +113,14 @@ def wrap(
     if all((masks[level] == masks[level][0]).all() for level in levels):
         return b"".join((head(label(firsts), size, count, hops, contents, matchings), *frames))
     length = HEADER_SIZE + 8 * len(levels) * count + size
-    start = HEADER.pack(length, PARCEL, VERSION, _bits(levels), MASKS, count, hops, contents, matchings)
+    start = HEADER.pack(length, PARCEL, PARCEL_VERSION, hops, count, 0, contents, matchings)
     words = [masks[level].astype("<u8").tobytes() for level in levels]
-    return b"".join((start, *words, *frames))
+    return b"".join((start, _address(levels, MASKS), *words, *frames))
 
 
-def _bits(levels: Sequence[int]) -> int:
-    return sum(1 << level for level in levels)
+def _address(levels: Sequence[int], flags: int) -> bytes:
+    """Return all of an address but for its masks."""
+    return ADDRESS.pack(sum(1 << level for level in levels), flags, 0, *(0,) * 16)
 
 
 def contents_of(data: bytes, start: int, end: int) -> tuple[int, dict[tuple[int, int], None]]:

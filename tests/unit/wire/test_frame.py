@@ -12,6 +12,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from stentor.model.attribute import Kind, Schema
+from stentor.model.colours.manifest import ManifestRow
+from stentor.model.colours.wave_messages import Ack, Place, Rejoin, RootClaim, Rotate, ScopeManifest
 from stentor.model.errors import FrameError, Refusal
 from stentor.model.ids import SubscriptionId
 from stentor.model.messages import (
@@ -84,6 +86,20 @@ texts = st.text("abz09_-.", min_size=1, max_size=20)
 floats = st.floats(0, 1e6)
 stamps = st.tuples(i64, texts)
 wants = st.lists(st.tuples(texts, texts), max_size=3).map(tuple)
+rows = st.lists(
+    st.builds(
+        ManifestRow,
+        unit=texts,
+        speaker=texts,
+        number=i64,
+        presence=i64,
+        presence_version=i64,
+        profile=i64,
+        profile_version=i64,
+        predicates=i64,
+    ),
+    max_size=3,
+).map(tuple)
 MESSAGES: dict[type[Message], st.SearchStrategy[Message]] = {
     Hello: st.builds(Hello, name=texts, incarnation=i64, window=i64, role=texts, heartbeat=floats, agent=texts),
     Welcome: st.builds(
@@ -182,6 +198,14 @@ MESSAGES: dict[type[Message], st.SearchStrategy[Message]] = {
     ),
     Redirect: st.builds(Redirect, st.just("127.0.0.1:7420")),
     AccessReport: st.builds(AccessReport, i64, texts.map(msgspec.msgpack.encode).map(msgspec.Raw)),
+    Rotate: st.builds(
+        Rotate, scope=texts, round=i64, root=texts, rank=i64, depth=i64, manifest=i64, rows=st.none() | rows
+    ),
+    Ack: st.builds(Ack, scope=texts, round=i64, brokers=i64, height=i64, confirmed=i64, rows=rows, free=texts),
+    ScopeManifest: st.builds(ScopeManifest, texts, i64, rows),
+    RootClaim: st.builds(RootClaim, scope=texts, root=texts, rank=i64, depth=i64),
+    Rejoin: st.builds(Rejoin, scope=texts, broker=texts, has_room=st.booleans(), trail=st.lists(texts).map(tuple)),
+    Place: st.builds(Place, scope=texts, broker=texts, parent=texts, root=texts, rank=i64, round=i64, address=texts),
 }
 messages = st.one_of(list(MESSAGES.values()))
 
@@ -351,9 +375,11 @@ def test_every_beginning_of_the_preamble_is_fine() -> None:
 
 
 def test_another_version_is_told_apart_from_another_protocol() -> None:
-    with pytest.raises(FrameError, match=r"speaks version 2 .* this node version 1: upgrade") as caught:
-        check_preamble(b"STENTOR\x02")
+    with pytest.raises(FrameError, match=r"speaks version 1 .* this node version 2: upgrade the peer") as caught:
+        check_preamble(b"STENTOR\x01")
     assert caught.value.code is Refusal.VERSION
+    with pytest.raises(FrameError, match=r"speaks version 3 .* version 2: this node is the older one: upgrade it"):
+        check_preamble(b"STENTOR\x03")
     check_preamble(b"STENTOR")
 
 

@@ -58,7 +58,9 @@ def test_levels_that_nobody_is_meant_at_are_left_out() -> None:
     assert parse(wrap(masks, [frame(count=2)], 2, 0, 1, bytes(8)), 0).levels == (3,)
 
 
-@pytest.mark.parametrize("change", [(6, 0), (7, 2), (7, 1), (8, 0)], ids=["no levels", "flags", "no room", "no events"])
+@pytest.mark.parametrize(
+    "change", [(32, 0), (33, 2), (33, 1), (8, 0)], ids=["no levels", "flags", "no room", "no events"]
+)
 def test_parts_that_do_not_fit_are_refused(change: tuple[int, int]) -> None:
     data = bytearray(head(label({0: 1}), 64, 200, 0, 1, bytes(8)) + frame()[:64])
     if change[0] == 8:

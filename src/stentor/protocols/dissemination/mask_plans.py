@@ -11,7 +11,7 @@ from stentor.model.routing_state import RoutingState
 from stentor.policies.channel import Channel
 from stentor.protocols.dissemination.member_interests import InterestIndex
 from stentor.protocols.dissemination.routes import Sink
-from stentor.wire.parcel import Label, Masks, label
+from stentor.wire.parcel import Masks, label
 
 D = TypeVar("D", bound=Sink)
 _MOST_PLANS = 16_384  # masks are made of what events are about: without a bound a publisher could fill our memory
@@ -35,7 +35,7 @@ class HopShare(NamedTuple, Generic[D]):
 
     hop: NextHop[D]
     masks: Masks
-    label: Label
+    label: bytes  # as it stands in parcels
 
 
 class HopShares(NamedTuple, Generic[D]):

@@ -29,6 +29,7 @@ from stentor.wire.head import count_of, flow_of, frames_of
 from stentor.wire.parcel import (
     HEADER,
     HEADER_SIZE,
+    LEVELS_AT,
     MOST_HOPS,
     SOFT_PARCEL,
     MaskArrays,
@@ -106,8 +107,8 @@ class Relay(Generic[D]):
 
     def receive(self, hop: NextHop[D], flows: FlowTable[D], data: bytes, at: int, largest: int) -> int:
         """Take in a parcel that begins here; return how many events came for us or ours."""
-        length, _, _, bits, _, events, hops, contents, matchings = HEADER.unpack_from(data, at)
-        first = at + HEADER_SIZE + 8 * bits.bit_count()
+        length, _, _, hops, events, _, contents, matchings = HEADER.unpack_from(data, at)
+        first = at + HEADER_SIZE + 8 * data[at + LEVELS_AT].bit_count()
         plan = self._plans.by_label.get(addressed(data, at, first) + hop.key)
         if plan is not None and not plan.enters and hops < MOST_HOPS and first + SHORTEST_EVENTS <= at + length:
             self._send(plan.shares, data, first, at + length, events, ParcelHistory(hops + 1, contents, matchings))
