@@ -23,6 +23,7 @@ from stentor.simulation.replay_trace import ReplayTrace
 from stentor.simulation.scenario import Scenario
 
 _DELAY_MAX = 0.02  # seconds: in this world messages take microseconds
+_PARTS = [part for part in Damage if part not in (Damage.QUEUES, Damage.CREDIT)]  # links here have no heartbeats
 _SAMPLES = 6  # events that are held against all profiles
 _MOST_MESSAGES = 3000  # for each broker, that are said at a stretch
 
@@ -105,7 +106,7 @@ class _Play:
         random, brokers = self.random, self.world.alive()
         self.world.validates = False
         some = brokers if random.random() < 0.3 else random.sample(brokers, random.randint(1, len(brokers)))
-        parts = list(Damage) if random.random() < 0.3 else random.sample(list(Damage), random.choice((1, 2)))
+        parts = list(_PARTS) if random.random() < 0.3 else random.sample(_PARTS, random.choice((1, 2)))
         for broker in some:
             for part in parts:
                 self.struck[part] += 1
