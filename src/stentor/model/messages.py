@@ -91,6 +91,7 @@ class AdminTask(enum.StrEnum):
     LEAVE = "leave"  # the network, and stop
     DISMISS = "dismiss"  # the member `name`, which is gone for good
     MOVE_CLIENTS = "move clients"  # ask `count` clients to go to the broker at `address`; nothing to be remembered
+    CORRUPT = "corrupt"  # damage the parts of its memory that `name` lists, at random by the seed `count`; done once
 
 
 class ChallengeRequest(Message, frozen=True, array_like=True, tag="challenge?", gc=False):
