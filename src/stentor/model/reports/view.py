@@ -2,6 +2,8 @@
 
 import msgspec
 
+from stentor.model.colours.legality import TreeView
+
 
 class GatewayView(msgspec.Struct, frozen=True, gc=False):
     """Links between two units, as one of them sees them."""
@@ -28,6 +30,14 @@ class MemberView(msgspec.Struct, frozen=True):
     predicates: int  # subscriptions of clients that the profile sums up
 
 
+class ColourView(msgspec.Struct, frozen=True):
+    """The colours of a scope, as the broker sees them."""
+
+    tree: TreeView
+    brokers: int  # in the tree below the broker, and itself, when the last wave ended
+    bound: float  # seconds after the last fault within which the scope is in its correct state
+
+
 class ScopeView(msgspec.Struct, frozen=True):
     """A scope around the broker, and who is in it."""
 
@@ -36,6 +46,7 @@ class ScopeView(msgspec.Struct, frozen=True):
     forwarding: str
     members: tuple[MemberView, ...]
     path_length: float = 0.0  # links from one member that the broker reaches to another, on average
+    colours: ColourView | None = None
 
 
 class LinkView(msgspec.Struct, frozen=True, gc=False):

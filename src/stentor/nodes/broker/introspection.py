@@ -8,7 +8,16 @@ import msgspec
 from stentor.model.batch import Rows
 from stentor.model.errors import TopicError
 from stentor.model.messages import ExplanationReport, ExplanationRequest
-from stentor.model.reports.view import Explanation, GatewayView, HopView, LinkView, MemberView, NetworkView, ScopeView
+from stentor.model.reports.view import (
+    ColourView,
+    Explanation,
+    GatewayView,
+    HopView,
+    LinkView,
+    MemberView,
+    NetworkView,
+    ScopeView,
+)
 from stentor.model.topic import check_topic
 from stentor.nodes.network.network import BrokerNetwork
 from stentor.policies.forwarding import Chosen
@@ -60,7 +69,13 @@ def _scope(network: BrokerNetwork, level: int) -> ScopeView:
         forwarding=network.policies.forwarding_in(scope),
         members=tuple(_member(network, level, unit) for unit in sorted(network.gateways.graph.members[level])),
         path_length=network.gateways.graph.paths(level).average,
+        colours=_colours(network, level),
     )
+
+
+def _colours(network: BrokerNetwork, level: int) -> ColourView:
+    colours = network.colouring.scopes[level]
+    return ColourView(tree=colours.tree.view(), brokers=colours.wave.brokers, bound=colours.timing.bound())
 
 
 def _member(network: BrokerNetwork, level: int, unit: str) -> MemberView:
