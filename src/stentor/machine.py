@@ -14,6 +14,7 @@ from typing import Protocol
 import msgspec
 
 from stentor.model.attribute import Schema
+from stentor.model.colours.memory_part import MemoryPart
 from stentor.model.ids import LinkId
 from stentor.model.stored.position import Position
 from stentor.model.stored.record import Entry, LedgerContents, Record, RecordHeader
@@ -308,6 +309,13 @@ class Stop(Effect, frozen=True, gc=False, tag="stop"):
     """This node cannot go on: it must be restarted from its log."""
 
     reason: str
+
+
+class Scramble(Effect, frozen=True, tag="scramble"):
+    """MemoryPart these parts of the machine's own memory, at random by this seed: an operator wants to see it heal."""
+
+    parts: tuple[MemoryPart, ...]
+    seed: int
 
 
 class Step:

@@ -16,7 +16,7 @@ _FIRST = {
     "any_number_of_shortcuts": 114,
     "no_two_way_check": 136,
     "no_duplicate_suppression": 127,
-    "no_position_check": 82,
+    "no_position_check": 510,
     "a_failed_topic_is_not_opened_again": 15,
     "only_neighbours_are_waited_for": 15,
     "publishers_are_told_the_last_number_of_all": 22,

@@ -53,7 +53,7 @@ def no_checksum_of_events(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_position_check(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Connection, "check_position", lambda *_: None)
+    patch.setattr(Connection, "check_heartbeat", lambda *_: None)
 
 
 def no_resubscription(patch: pytest.MonkeyPatch) -> None:

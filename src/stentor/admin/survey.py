@@ -206,7 +206,9 @@ def _brokers(views: Mapping[str, NetworkView]) -> dict[str, str]:
     staying = {member.unit for view in views.values() for member in _members(view)}
     for name in gone - staying:
         found.pop(name, None)
-    return found | {name: view.address for name, view in views.items()}
+    depths = {name.count("/") for name in views}  # a broker whose memory is damaged may speak of what cannot be
+    possible = {name: address for name, address in found.items() if name.count("/") in depths}
+    return possible | {name: view.address for name, view in views.items()}
 
 
 def _links(views: Mapping[str, NetworkView], addresses: Mapping[str, str]) -> list[LinkSeen]:

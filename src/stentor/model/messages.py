@@ -91,6 +91,7 @@ class AdminTask(enum.StrEnum):
     LEAVE = "leave"  # the network, and stop
     DISMISS = "dismiss"  # the member `name`, which is gone for good
     MOVE_CLIENTS = "move clients"  # ask `count` clients to go to the broker at `address`; nothing to be remembered
+    CORRUPT = "corrupt"  # damage the parts of its memory that `name` lists, at random by the seed `count`; done once
 
 
 class ChallengeRequest(Message, frozen=True, array_like=True, tag="challenge?", gc=False):
@@ -193,9 +194,14 @@ class Missed(Message, frozen=True, array_like=True, tag="missed", gc=False):
 
 
 class Heartbeat(Message, frozen=True, array_like=True, tag="heartbeat", gc=False):
-    """The sender is alive, and wrote `position` bytes before this frame: otherwise the link is broken."""
+    """The sender is alive, and wrote `position` bytes before this frame: otherwise the link is broken.
+
+    Both ends also compare what else they count up to this frame; None is not told.
+    """
 
     position: ByteCount
+    sent: ByteCount | None = None  # bytes of events among them
+    granted: ByteCount | None = None  # credit that the sender has given the receiver since the link's start
 
 
 class Ping(Message, frozen=True, array_like=True, tag="marker", gc=False):

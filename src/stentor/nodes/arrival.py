@@ -74,6 +74,7 @@ class Arrival:
         self.greeting: Greeting | None = None
         self.welcome: Welcome | None = None
         self._held: list[bytes] = []  # frames to be read after the old link; the credit of this one bounds them
+        self._events = 0  # bytes of events among them
         self._unconfirmed: set[SubscriptionId] = set()  # subscriptions that are not in force there yet
         self._is_known = False  # whether other brokers know of those that were there at the welcome
 
@@ -106,7 +107,10 @@ class Arrival:
             frame = chunk[position : position + length]
             if kind == PARCEL or (kind != CONTROL and not connection.greeted):
                 raise FrameError(Refusal.PROTOCOL, "a parcel, or events before a welcome")
-            if kind != CONTROL or not self._hear(connection, decode(frame), len(chunk) - position, requests):
+            if kind != CONTROL:
+                self._events += length
+                self._held.append(frame)
+            elif not self._hear(connection, decode(frame), len(chunk) - position, requests):
                 self._held.append(frame)
             position += length
         if self.stage is Stage.SUBSCRIBING and self._is_known and not self._unconfirmed:
@@ -115,7 +119,7 @@ class Arrival:
     def _hear(self, connection: Connection, message: AnyMessage, rest: int, requests: Iterable[Subscription]) -> bool:
         """Return whether this is all that a message is good for; others are read when the client has arrived."""
         if isinstance(message, Heartbeat):
-            connection.check_position(message.position, rest)
+            connection.check_heartbeat(message, rest, self._events)
         elif isinstance(message, Rejection | Farewell):
             raise Failed(message.reason)
         elif connection.greeted:

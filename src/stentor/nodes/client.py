@@ -84,6 +84,7 @@ class Client(ClientLink):
         self.sums = False  # traces are told summed up
         self.is_operator = False  # the broker obeys our orders
         self._full = False  # a publisher waits for room
+        self._events_read = 0  # bytes of events that came on this link, whether or not the application has them
         self._confirmations = Confirmations()
         self._questions: list[int] = []  # waiting for an answer
         self._bundles = BundleRequests()
@@ -192,9 +193,11 @@ class Client(ClientLink):
     def _take(self, connection: Connection, data: bytes) -> None:
         position, size = 0, len(data)
         while position < size and self._connection is connection:
-            runs, position = split(data, position, self.subscriber.routes)
+            runs, after = split(data, position, self.subscriber.routes)
             if runs:
                 self.subscriber.receive(data, runs)
+                self._events_read += after - position
+            position = after
             if position == size:
                 return
             kind, length = measure(data, position, connection.largest_frame)
@@ -213,7 +216,7 @@ class Client(ClientLink):
 
     def _hear(self, connection: Connection, message: AnyMessage, rest: int) -> None:
         if type(message) is Heartbeat:
-            connection.check_position(message.position, rest)
+            connection.check_heartbeat(message, rest, self._events_read)
         elif type(message) is Rejection:
             self._give_up(message.code, message.reason)
         elif type(message) is Farewell:
@@ -233,6 +236,7 @@ class Client(ClientLink):
         self._confirmations.on_link_up()
         self.subscriber.relink()
         self.subscriber.taken = 0  # on the link before
+        self._events_read = 0
 
     def _on_welcome(self, welcome: Welcome) -> None:
         connection = self._linked

@@ -344,7 +344,7 @@ def test_a_quiet_client_beats() -> None:
             )
         )
     )
-    assert beats[0] == Heartbeat(written)
+    assert beats[0] == Heartbeat(written, 0, 4 << 20)
     assert 3 <= len(beats) <= 4
 
 

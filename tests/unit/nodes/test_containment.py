@@ -21,14 +21,14 @@ POISON = Heartbeat(666)
 
 def poison(patch: pytest.MonkeyPatch, error: Exception) -> None:
     """Break a handler: it raises at a heartbeat that claims a certain position."""
-    sound = Connection.check_position
+    sound = Connection.check_heartbeat
 
-    def poisoned(self: Connection, claimed: int, rest: int) -> None:
-        if claimed == POISON.position:
+    def poisoned(self: Connection, heartbeat: Heartbeat, rest: int, events: int) -> None:
+        if heartbeat.position == POISON.position:
             raise error
-        sound(self, claimed, rest)
+        sound(self, heartbeat, rest, events)
 
-    patch.setattr(Connection, "check_position", poisoned)
+    patch.setattr(Connection, "check_heartbeat", poisoned)
 
 
 def faults(stage: "Stage") -> list[Report]:

@@ -11,7 +11,7 @@ from stentor.cli.network.links import CostOption, ForceOption, TimeoutOption, ch
 from stentor.cli.network.placement import numbers_for, parted_without
 from stentor.cli.network.search import Found, Search, level_in, member_of
 from stentor.cli.running.process import Assignment, become
-from stentor.cli.running.up import JsonLogOption, LogOption, check_level, parse_access
+from stentor.cli.running.up import ChaosOption, JsonLogOption, LogOption, check_level, parse_access
 from stentor.cli.terminal.options import (
     AccessOption,
     HttpOption,
@@ -59,6 +59,7 @@ def add(
     access: AccessOption = None,
     token: TokenOption = None,
     wait: WaitOption = 0.0,
+    chaos: ChaosOption = False,
     log: LogOption = None,
     json_log: JsonLogOption = False,
 ) -> None:
@@ -87,6 +88,7 @@ def add(
         traces="none" if no_traces else check_traces(traces),
         rules=rules,
         access=default,
+        chaos=chaos,
     )
     become(assignment)
 

@@ -35,6 +35,7 @@ from stentor.nodes.network.network import GatewaySettings, NetworkSettings
 from stentor.policies.access import AccessRule, settle_access
 from stentor.policies.channel import ChannelSettings
 from stentor.protocols.delivery.settings import RepositorySettings
+from stentor.runtime.chaos import Chaos
 from stentor.runtime.descriptors import ledgers_that_fit, links_that_fit, raise_descriptor_limit
 from stentor.runtime.dialler import Dialler
 from stentor.runtime.disk import NodeStorage
@@ -107,6 +108,7 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, tag="broker"):
     clients_per_broker: int = 0  # with more of them, newcomers are pointed elsewhere; 0 is as many as come
     colours: dict[str, ColourSettings] = {}  # of the scopes around it, by their names
     repository: RepositoryAssignment | None = None  # inside the same process
+    chaos: bool = False  # whether operators may damage what it remembers
 
 
 AnyAssignment = Assignment | RepositoryAssignment
@@ -183,8 +185,14 @@ async def _serve_broker(
     ledgers = 0 if inner is None else ledgers_that_fit(shared_for=inner.limits.reliable_topics)
     limits = msgspec.structs.replace(assignment.limits, links=min(assignment.limits.links, links_that_fit(ledgers)))
     broker = Broker(ScopePath.parse(assignment.name), limits, __version__, _network(assignment))
-    dialler = Dialler(certificates, token)
-    driver = Driver(broker, dialler=dialler, storage=storage, window=assignment.limits.window, log=log)
+    driver = Driver(
+        broker,
+        dialler=Dialler(certificates, token),
+        application=Chaos(broker).perform if assignment.chaos else None,
+        storage=storage,
+        window=assignment.limits.window,
+        log=log,
+    )
     driver.stopped.add_done_callback(lambda _: end.set())
     driver.start()
     waiting: list[asyncio.Future[Any]] = [driver.serving, driver.stopped]
@@ -331,6 +339,7 @@ def _network(assignment: Assignment) -> NetworkSettings:
         path_length=assignment.path_length,
         colours=assignment.colours,
         clients_per_broker=assignment.clients_per_broker,
+        chaos=assignment.chaos,
     )
 
 

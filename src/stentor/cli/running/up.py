@@ -56,6 +56,9 @@ FabricTokenOption = Annotated[
     ),
 ]
 JsonLogOption = Annotated[bool, typer.Option("--json-log", help="Log as JSON, one object per line.")]
+ChaosOption = Annotated[
+    bool, typer.Option("--chaos", help="Let operators damage what brokers remember: see `stentor corrupt`.")
+]
 
 
 def up(
@@ -73,6 +76,7 @@ def up(
     ] = False,
     traces: TracesOption = None,
     no_traces: NoTracesOption = False,
+    chaos: ChaosOption = False,
     log: LogOption = None,
     json_log: JsonLogOption = False,
 ) -> None:
@@ -96,13 +100,17 @@ def up(
     with ExitStack() as held:  # ports are ours as long as nodes may have to be started again
         chosen = settle_ports(chosen, held)
         setproctitle("stentor: up" if config is None else f"stentor: up {config}")
-        (_run_together if in_process else _run_apart)(chosen, log, json_log, embedded=config is None)
+        assignments = assign_all(chosen, log, json_log, supervised=not in_process, embedded=config is None)
+        if chaos:
+            assignments = [replace(each, chaos=True) if isinstance(each, Assignment) else each for each in assignments]
+        if in_process:
+            logger.configure(level=log or chosen.fabric.log, json=json_log, node="")
+        (_run_together if in_process else _run_apart)(chosen, assignments)
     _console().print("stopped")
 
 
-def _run_apart(chosen: Config, log: str | None, json_log: bool, *, embedded: bool) -> None:
+def _run_apart(chosen: Config, assignments: list[AnyAssignment]) -> None:
     """A process for each node, but for a repository that is embedded in a broker's."""
-    assignments = assign_all(chosen, log, json_log, supervised=True, embedded=embedded)
 
     async def run() -> None:
         output = LineWriter()
@@ -116,14 +124,12 @@ def _run_apart(chosen: Config, log: str | None, json_log: bool, *, embedded: boo
     asyncio.run(run())
 
 
-def _run_together(chosen: Config, log: str | None, json_log: bool, *, embedded: bool) -> None:
+def _run_together(chosen: Config, assignments: list[AnyAssignment]) -> None:
     """All nodes in this process."""
     from stentor.cli.running.fleet import Fleet
 
     if chosen.elasticity is not None:
         _warn("no elasticity with --in-process: another broker would have nothing to run on")
-    assignments = assign_all(chosen, log, json_log, supervised=False, embedded=embedded)
-    logger.configure(level=log or chosen.fabric.log, json=json_log, node="")
 
     async def run() -> None:
         await Fleet(assignments, _warn).run(lambda ready: _show(chosen, ready))
@@ -160,6 +166,7 @@ def node(
     name: Annotated[str, typer.Argument(help="The node's name in the file.")],
     config: Annotated[Path, typer.Option("--config", "-c", help="The configuration file (TOML).")],
     token: FabricTokenOption = None,
+    chaos: ChaosOption = False,
     log: LogOption = None,
     json_log: JsonLogOption = False,
 ) -> None:
@@ -168,7 +175,7 @@ def node(
     chosen = _with_token(load(config, node=name), token)
     found = chosen.node(name)
     if isinstance(found, Node):
-        become(assign(chosen, found, log, json_log, supervised=False))
+        become(replace(assign(chosen, found, log, json_log, supervised=False), chaos=chaos))
     become(assign_repository(chosen, found, log, json_log, supervised=False))
 
 

@@ -42,3 +42,24 @@ def rows_by_unit(rows: Iterable[ManifestRow]) -> dict[str, ManifestRow]:
     for row in sorted(rows, key=lambda each: (each.unit, each.speaker)):
         found.setdefault(row.unit, row)
     return found
+
+
+class OwnersWords:
+    """What the owners of members said of themselves in the last manifest of each level.
+
+    A broker that has lost a copy takes a new one from whichever neighbour answers first. Without the owner's word it
+    would take the same wrong copy again from a neighbour that was damaged in the same way, round after round.
+    """
+
+    def __init__(self, depth: int) -> None:
+        self.rows: list[Mapping[str, ManifestRow]] = [{} for _ in range(depth)]  # by level
+
+    def contradict_presence(self, level: int, unit: str, stamp: tuple[int, str], digest: int) -> bool:
+        """Return whether a presence has its owner's stamp, and says something else."""
+        row = self.rows[level].get(unit)
+        return row is not None and stamp == (row.presence_version, row.speaker) and digest != row.presence
+
+    def contradict_profile(self, level: int, unit: str, stamp: tuple[int, str], digest: int) -> bool:
+        """Return whether a profile has its owner's stamp, and says something else."""
+        row = self.rows[level].get(unit)
+        return row is not None and stamp == (row.profile_version, row.speaker) and digest != row.profile

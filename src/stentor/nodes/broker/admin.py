@@ -4,8 +4,9 @@ from collections.abc import Iterable
 
 import msgspec
 
-from stentor.machine import Append, Step, Stop
-from stentor.model.errors import Refusal
+from stentor.machine import Append, Scramble, Step, Stop
+from stentor.model.colours.memory_part import check_seed, parse_damage
+from stentor.model.errors import InvalidInput, Refusal
 from stentor.model.ids import LinkId
 from stentor.model.messages import AdminReceipt, AdminRequest, AdminTask
 from stentor.nodes.broker.link_session import LinkSession
@@ -47,6 +48,10 @@ class AdminRequests:
             return AdminReceipt(order.token, Refusal.PROTOCOL, reason)
         if order.task is AdminTask.MOVE_CLIENTS:  # once: at the next start there are other clients
             self._redirection.send_away(order.count, order.address)
+            return AdminReceipt(order.token)
+        if order.task is AdminTask.CORRUPT:  # once: the next start begins with a sound memory
+            self._step.emit(Scramble(parse_damage(order.name.split()), order.count))
+            self._step.report("warning", "memory damaged as ordered", parts=order.name, seed=order.count)
             return AdminReceipt(order.token)
         about = self._dialled(order)
         if about is not None:  # at the next start nobody has said yet who is there
@@ -94,6 +99,21 @@ class AdminRequests:
                     return f"no member {name!r} is known here: say it to a broker of its unit"
                 if network.gateways.graph.reaches(name):
                     return f"{name} is there: make it leave, or stop it first"
+            case AdminTask.CORRUPT:
+                return self._refusal_to_corrupt(order)
+        return ""
+
+    def _refusal_to_corrupt(self, order: AdminRequest) -> str:
+        if not self._network.settings.chaos:
+            return (
+                f"nobody may damage the memory of {self._network.context.name}: only brokers that were started with "
+                "--chaos let operators do that, as in `stentor up --chaos`"
+            )
+        try:
+            parse_damage(order.name.split())
+            check_seed(order.count)
+        except InvalidInput as error:
+            return str(error)
         return ""
 
     def _refusal_to_add(self, order: AdminRequest) -> str:

@@ -259,7 +259,7 @@ class Broker:
         """Handle a message that ended so many bytes before the end of what was received."""
         match message:
             case Heartbeat():
-                session.connection.check_position(message.position, rest)
+                session.connection.check_heartbeat(message, rest, session.connection.taken)
             case ChallengeRequest() | Challenge():
                 self._handshake.challenge(session, message)
             case Hello():

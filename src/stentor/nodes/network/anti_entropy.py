@@ -19,9 +19,13 @@ class AntiEntropy:
         self._gateways = gateways
         self._profiles = profiles
         self._scopes = gateways.context.scopes
+        # Neighbours, and levels of scopes, that were asked for what they know better since the last beat: one whose word
+        # contradicts its owner's is not believed, and would be asked for ever.
+        self._asked: set[tuple[str, int]] = set()
 
     def digests(self) -> dict[str, int]:
-        """Return the digests of all scopes around this broker, the innermost first."""
+        """Return the digests of all scopes around this broker, the innermost first, once a beat."""
+        self._asked.clear()
         return {scope: self._digest(level) for level, scope in enumerate(self._scopes)}
 
     def send_inventories(self, name: str) -> None:
@@ -45,8 +49,11 @@ class AntiEntropy:
         level = self._shared_level(name, theirs.scope)
         self._gateways.compare(name, level, theirs.presences)
         self._profiles.compare(name, level, theirs.profiles)
+        if (name, level) in self._asked:
+            return
         ours = self._inventory(level)
         if _is_behind(ours.presences, theirs.presences) or _is_behind(ours.profiles, theirs.profiles):
+            self._asked.add((name, level))
             self._neighbours.say(name, ours)
 
     def _inventory(self, level: int) -> Inventory:

@@ -71,6 +71,7 @@ class ScopeMembers:
         ]
 
     def compare(self, rows: Mapping[str, ManifestRow]) -> None:
+        self._gateways.owners.rows[self._level] = rows
         before = self.dropped
         own_row = self.own_row()
         own = "" if own_row is None else own_row.unit  # nobody else knows better

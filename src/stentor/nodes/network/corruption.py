@@ -9,16 +9,18 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
-from stentor.model.colours.damage import Damage
+from stentor.model.colours.memory_part import MemoryPart
 from stentor.model.messages import Gateway, Presence
 from stentor.model.ranges import LAST_VERSION
 from stentor.nodes.network.network import BrokerNetwork
 from stentor.protocols.colours.scope_colours import ScopeColours
 from stentor.protocols.colours.scope_tree import Claim, Pointers, TreeRole
+from stentor.protocols.connection.connection import Connection
 from stentor.protocols.dissemination.profiles import MemberProfile
 
 T = TypeVar("T")
 _FAR_NS = 1 << 62  # nanoseconds: nobody lives to see it
+_MOST_BYTES = 1 << 61  # so that a heartbeat that tells of them can still be written
 
 
 class Draw(Protocol):
@@ -35,22 +37,28 @@ class Corruption:
     def __init__(self, network: BrokerNetwork, draw: Draw) -> None:
         self._network = network
         self._draw = draw
-        self._acts: Mapping[Damage, Callable[[], None]] = {
-            Damage.ROUNDS: lambda: self._each_scope(self._damage_round),
-            Damage.POINTERS: lambda: self._each_scope(self._damage_pointers),
-            Damage.MEMBERS: self._damage_members,
-            Damage.ROUTES: self._damage_routes,
-            Damage.PROFILES: self._damage_profiles,
-            Damage.TIMERS: lambda: self._each_scope(self._damage_times),
+        self._acts: Mapping[MemoryPart, Callable[[], None]] = {
+            MemoryPart.ROUNDS: lambda: self._each_scope(self._damage_round),
+            MemoryPart.POINTERS: lambda: self._each_scope(self._damage_pointers),
+            MemoryPart.MEMBERS: self._damage_members,
+            MemoryPart.ROUTES: self._damage_routes,
+            MemoryPart.PROFILES: self._damage_profiles,
+            MemoryPart.QUEUES: lambda: self._each_link(self._damage_queue),
+            MemoryPart.CREDIT: lambda: self._each_link(self._damage_credit),
+            MemoryPart.TIMERS: self._damage_timers,
         }
 
-    def scramble(self, parts: Iterable[Damage]) -> None:
+    def scramble(self, parts: Iterable[MemoryPart]) -> None:
         for part in parts:
             self._acts[part]()
 
     def _each_scope(self, damage: Callable[[ScopeColours], None]) -> None:
         for colours in self._network.colouring.scopes:
             damage(colours)
+
+    def _each_link(self, damage: Callable[[Connection], None]) -> None:
+        for peer in self._network.peers.values():
+            damage(peer.session.connection)
 
     def _often(self) -> bool:
         return self._draw.random() < 0.5
@@ -88,6 +96,38 @@ class Corruption:
         colours._armed_at = draw.choice((0, -_FAR_NS, _FAR_NS))
         colours.rejoining._asked_at = draw.choice((0, -_FAR_NS, _FAR_NS))
         colours.rejoining._asked = self._any_name()
+
+    def _damage_timers(self) -> None:
+        self._each_scope(self._damage_times)
+        self._each_link(self._damage_heartbeats)
+
+    # ---- links
+
+    def _damaged_count(self, count: int) -> int:
+        """Return any number of bytes; often it is the right one, so that some counters of a link stay sound."""
+        draw = self._draw
+        return draw.choice((count, count, 0, count + 1, count + draw.randrange(1 << 20), draw.randrange(_MOST_BYTES)))
+
+    def _damage_queue(self, connection: Connection) -> None:
+        draw, outbox = self._draw, connection.outbox
+        waiting = list(outbox._waiting)
+        outbox._waiting.clear()
+        for run in waiting:  # some vanish, some are there twice
+            outbox._waiting.extend([run] * draw.choice((0, 1, 1, 2)))
+        outbox.queued = draw.choice((outbox.queued, 0, -1, draw.randrange(_MOST_BYTES)))
+        outbox.position = self._damaged_count(outbox.position)
+        connection.received = self._damaged_count(connection.received)
+
+    def _damage_credit(self, connection: Connection) -> None:
+        outbox = connection.outbox
+        outbox.sent = self._damaged_count(outbox.sent)
+        outbox.limit = self._damaged_count(outbox.limit)
+        connection.taken = self._damaged_count(connection.taken)
+        connection._granted = self._damaged_count(connection._granted)
+
+    def _damage_heartbeats(self, connection: Connection) -> None:
+        connection.heard = self._draw.choice((connection.heard, 0, -_FAR_NS, _FAR_NS))
+        connection._beaten = self._draw.choice((connection._beaten, 0, -_FAR_NS, _FAR_NS))
 
     # ---- members
 

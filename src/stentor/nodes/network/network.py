@@ -82,7 +82,7 @@ class BrokerNetwork:
         numbers = settings.numbers or (0,) * len(path.parts)
         self.gateways = Gateways(path, numbers, settings.address, self._heartbeat_ns, neighbours, step)
         self.context = context = self.gateways.context
-        self.profiles = Profiles(context, neighbours, forwarder.table)
+        self.profiles = Profiles(context, neighbours, forwarder.table, self.gateways.owners)
         self.feed = ProfileFeed(self.profiles, forwarder.table, is_active=bool(settings.gateways))
         self.relay: Relay[Outbox] = Relay(context, forwarder)
         self.routes = RouteComputation(

@@ -32,3 +32,4 @@ class NetworkSettings(msgspec.Struct, frozen=True, kw_only=True):
     path_length: float = 0.0  # links are added where paths of a unit are longer on average; 0 adds none
     colours: dict[str, ColourSettings] = {}  # of the scopes around it, as far as they are configured
     clients_per_broker: int = 0  # with more of them, newcomers are pointed to a neighbour; 0 is as many as come
+    chaos: bool = False  # whether operators may damage what it remembers

@@ -39,6 +39,13 @@ class ManifestLease:
         self.has_changed = False  # since the wave before the last
         self._missing: dict[str, int] = {}  # at the root: rounds for which a member's owner has been silent
 
+    def clamp(self) -> None:
+        """Give up rows that are not those of the digest: everybody's are asked for, or told again."""
+        if self.digest != digest_of_rows(self.rows):
+            self.rows = {}
+            self.digest = digest_of_rows({})
+            self.has_changed = True
+
     def take(self, rows: tuple[ManifestRow, ...], digest: int) -> bool:
         """Take a manifest, if it is the one of this digest; return whether it is."""
         found = {row.unit: row for row in rows}

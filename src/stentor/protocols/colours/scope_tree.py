@@ -188,7 +188,7 @@ class ScopeTree:
         return TreeView(
             role=self.role.value,
             root=self.claim.root,
-            round=self.round,
+            round=min(max(self.round, 0), LAST_ROUND),  # what damage leaves there may fit into no message
             depth=self.depth,
             pointers=tuple(TreePointers(*each) for each in self.pointers),
         )

@@ -68,6 +68,7 @@ class Wave:
 
     def begin(self) -> None:
         """Begin a round, at the root."""
+        self._lease.clamp()
         self._tree.begin_round()
         self._digest = self._lease.digest
         self._pass_on(tuple(self._lease.rows.values()) if self._lease.has_changed else None)
@@ -91,6 +92,7 @@ class Wave:
         tree.claim = claim
         tree.depth = rotate.depth
         self._digest = rotate.manifest
+        self._lease.clamp()
         if rotate.rows is not None:
             self._lease.take(rotate.rows, rotate.manifest)
         lacks = self._lease.digest != rotate.manifest

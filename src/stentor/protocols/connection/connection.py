@@ -1,7 +1,9 @@
 """One link's state: greeting, credit, heartbeat and the integrity of the stream. The same for both ends.
 
 The heartbeat says how many bytes were written before it. TCP's checksum is weak and middleboxes exist: a reader that
-counts another number knows that the stream lost, repeated or swapped something, and ends the link.
+counts another number knows that the stream lost, repeated or swapped something, and ends the link. It also says how
+many of these bytes were events, and how much credit was given: whatever damaged one end's counters, the ends disagree,
+and the next link begins with sound ones.
 """
 
 from stentor.machine import SECOND
@@ -90,13 +92,22 @@ class Connection:
             self.heard = now  # a damaged length makes us wait for a frame that never ends: that is silence, too
         return chunk
 
-    def check_position(self, claimed: int, rest: int) -> None:
-        """Check the position that a heartbeat claims, which ended `rest` bytes before the end of what was received."""
-        if claimed != self.received - rest:
-            raise FrameError(
-                Refusal.CORRUPT,
-                f"the link is broken: the peer had written {claimed} bytes, {self.received - rest} were read",
-            )
+    def check_heartbeat(self, heartbeat: Heartbeat, rest: int, events: int) -> None:
+        """Hold a heartbeat against what we count; raise FrameError if one of the ends must be wrong.
+
+        The heartbeat began `rest` bytes before the end of what was received, and `events` bytes of events came before
+        it. Credit is compared in the same way: all that the peer gave before it has been taken in.
+        """
+        read, limit = self.received - rest, self.outbox.limit
+        if heartbeat.position != read:
+            trouble = f"the peer had written {heartbeat.position} bytes, {read} were read"
+        elif heartbeat.sent not in (None, events):
+            trouble = f"the peer had sent {heartbeat.sent} bytes of events, {events} were read"
+        elif heartbeat.granted not in (None, limit):
+            trouble = f"the peer had given credit for {heartbeat.granted} bytes, {limit} are known"
+        else:
+            return
+        raise FrameError(Refusal.CORRUPT, f"the link is broken: {trouble}")
 
     def take_events(self, size: int) -> bool:
         """Bytes of events were consumed: grant more when a good part of the window is used up; return whether it is."""
@@ -120,12 +131,15 @@ class Connection:
 
     def silent(self, now: int) -> bool:
         """Return whether the peer has said nothing for so long that it must be gone."""
+        self.heard = min(self.heard, now)  # a time that lies ahead is damage, and would hide the silence
         return now - self.heard > SILENCE * self.heartbeat
 
     def beat(self, now: int) -> bool:
-        """Tell the position now and then, on a busy link too: so the peer finds out that bytes are missing."""
-        if now - self._beaten < self.heartbeat:
+        """Tell our totals now and then, on a busy link too: so the peer finds out that bytes are missing."""
+        if 0 <= now - self._beaten < self.heartbeat:  # a time that lies ahead is damage
             return False
         self._beaten = now
-        self.outbox.post(Heartbeat(self.outbox.position))
+        outbox = self.outbox
+        outbox.recount()
+        outbox.post(Heartbeat(outbox.position, outbox.sent, self._granted))
         return True

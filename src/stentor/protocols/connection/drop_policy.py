@@ -27,7 +27,7 @@ class DropOldest:
     """A slow subscriber loses what has waited longest: who is late wants to know what is so now."""
 
     def drop(self, waiting: deque[WaitingRun], excess: int) -> Iterator[WaitingRun]:
-        while excess > 0:
+        while excess > 0 and waiting:  # a count that is damaged may say more than there is
             run = waiting.popleft()
             excess -= len(run.frames)
             yield run

@@ -42,7 +42,6 @@ class Outbox:
         "_bound",
         "_control",
         "_drop_policy",
-        "_limit",
         "_missed",
         "_unflushed",
         "_waiting",
@@ -50,6 +49,7 @@ class Outbox:
         "dropped",
         "events",
         "fresh",
+        "limit",
         "link",
         "position",
         "queued",
@@ -68,7 +68,7 @@ class Outbox:
         self._bound = bound
         self._unflushed = unflushed
         self._drop_policy = drop_policy
-        self._limit = 0
+        self.limit = 0  # bytes of events that the peer lets us have sent, counted from the link's start
         self.defined: set[TopicId | SchemaId] = set()  # what we have told the peer the meaning of
         self.queued = 0  # bytes that wait; Invariant: the sum over `_waiting`, at most `_bound` after each release.
         self.sent = 0  # bytes of events sent, counted from the link's start
@@ -78,12 +78,12 @@ class Outbox:
 
     def grant(self, limit: int) -> None:
         """Credits are totals, so a late or repeated one does no harm."""
-        self._limit = max(self._limit, limit)
+        self.limit = max(self.limit, limit)
 
     @property
     def credit(self) -> int:
         """Bytes of events that the peer lets us send now."""
-        return self._limit - self.sent
+        return self.limit - self.sent
 
     def post(self, message: Message) -> None:
         self.post_frame(frame.encode(message))
@@ -126,7 +126,7 @@ class Outbox:
             else:
                 pieces, counts, _, _ = zip(*fresh, strict=True)
                 size, events = sum(map(len, pieces)), sum(counts)
-            if self.sent + size <= self._limit:
+            if self.sent + size <= self.limit:
                 self.sent += size
                 self.position += size
                 self.events += events
@@ -158,7 +158,7 @@ class Outbox:
 
     def _drain(self, ready: list[Buffer]) -> None:
         waiting = self._waiting
-        while waiting and self.sent < self._limit:  # what is begun within the credit may end beyond it
+        while waiting and self.sent < self.limit:  # what is begun within the credit may end beyond it
             if self._missed:
                 missed = frame.encode(Missed(dict(self._missed)))
                 ready.append(missed)
@@ -177,6 +177,11 @@ class Outbox:
         waiting += [(bytes(run[0]), run[1]) for run in self.fresh]
         self.discard()
         return waiting
+
+    def recount(self) -> None:
+        """Count what waits anew: nobody at the other end could find out that the count is wrong."""
+        if self._waiting or self.queued:
+            self.queued = sum(len(run.frames) for run in self._waiting)
 
     def discard(self) -> int:
         """Forget what has not left, and return how many events that were."""

@@ -12,6 +12,7 @@ from typing import Protocol, TypeVar
 from xxhash import xxh3_64_intdigest
 
 from stentor.matching.profile_summary import ProfileSummary, SummaryChange
+from stentor.model.colours.manifest import OwnersWords
 from stentor.model.context import Context
 from stentor.model.errors import FilterError, FrameError, Refusal, TopicError
 from stentor.model.filter import Filter
@@ -57,8 +58,11 @@ class MemberProfile:
 class Profiles:
     """The profiles that one broker knows, and what it tells of its own and of the units that it speaks for."""
 
-    def __init__(self, context: Context, neighbours: Neighbours, index: MemberIndex) -> None:
+    def __init__(
+        self, context: Context, neighbours: Neighbours, index: MemberIndex, owners: OwnersWords | None = None
+    ) -> None:
         self.context = context
+        self._owners = owners or OwnersWords(context.depth)
         self.members: tuple[dict[str, MemberProfile], ...] = tuple({} for _ in range(context.depth))
         self._neighbours = neighbours
         self._index = index
@@ -155,7 +159,10 @@ class Profiles:
         profile = self._standing(level, whole.unit)
         if whole.stamp[0] > LAST_CREDIBLE_VERSION or (profile.is_told and whole.stamp <= profile.stamp):
             return  # not to be believed, or known already
-        if whole.before != NEVER and whole.before != profile.stamp:
+        if whole.before == NEVER:
+            if self._owners.contradict_profile(level, whole.unit, whole.stamp, digest_of(whole.added)):
+                return  # its owner says something else under this stamp
+        elif whole.before != profile.stamp:
             return  # something before it is missing: the inventories that follow will tell
         if whole.unit == self.context.name:  # from a former life of ours: go on after it
             profile.stamp = whole.stamp

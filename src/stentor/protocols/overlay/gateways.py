@@ -10,6 +10,7 @@ from collections import defaultdict
 import msgspec
 
 from stentor.machine import Step
+from stentor.model.colours.manifest import OwnersWords
 from stentor.model.context import Context
 from stentor.model.errors import FrameError, Refusal
 from stentor.model.ids import fingerprint
@@ -36,6 +37,7 @@ class Gateways:
         step: Step,
     ) -> None:
         self.context = Context(path)
+        self.owners = OwnersWords(self.context.depth)
         self.graph = ConnectivityGraph(self.context)
         self.neighbours = neighbours
         self.generation = 0  # counts changes of the graph
@@ -141,6 +143,8 @@ class Gateways:
             raise FrameError(Refusal.PROTOCOL, f"gateways of {presence.unit!r} that cannot be")
         known = self.graph.members[level].get(presence.unit)
         if not presence.is_credible or (known is not None and known.is_credible and presence.stamp <= known.stamp):
+            return
+        if self.owners.contradict_presence(level, presence.unit, presence.stamp, presence.digest):
             return
         ours = presence.unit == self.context.units[level] and level > 0
         if known is not None and ours and known.speaker == self.context.name and self._beats(presence, known.members):

@@ -128,9 +128,11 @@ class Teller:
     def _hear(self, now: int, connection: Connection, message: AnyMessage, rest: int) -> None:
         match message:
             case Heartbeat():
-                connection.check_position(message.position, rest)
+                connection.check_heartbeat(message, rest, events=0)
             case Welcome():
+                connection.narrow(message.ahead or connection.window)
                 connection.greet(self._limits.largest_body, self._limits.heartbeat)
+                connection.outbox.grant(message.window)
                 self._effects.append(Connected())
             case AccessReceipt():
                 self._effects.append(Confirmed(message.token))

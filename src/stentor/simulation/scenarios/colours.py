@@ -10,8 +10,8 @@ from functools import partial
 from random import Random
 
 from stentor.machine import SECOND
-from stentor.model.colours.damage import Damage
 from stentor.model.colours.legality import TreeView, illegalities
+from stentor.model.colours.memory_part import MemoryPart
 from stentor.model.colours.wave_timing import ColourSettings
 from stentor.nodes.network.corruption import Corruption
 from stentor.simulation.checkers.network_oracle import NetworkOracle
@@ -23,6 +23,8 @@ from stentor.simulation.replay_trace import ReplayTrace
 from stentor.simulation.scenario import Scenario
 
 _DELAY_MAX = 0.02  # seconds: in this world messages take microseconds
+_OF_LINKS = (MemoryPart.QUEUES, MemoryPart.CREDIT)  # which have no heartbeats in this world
+_PARTS = [part for part in MemoryPart if part not in _OF_LINKS]
 _SAMPLES = 6  # events that are held against all profiles
 _MOST_MESSAGES = 3000  # for each broker, that are said at a stretch
 
@@ -105,7 +107,7 @@ class _Play:
         random, brokers = self.random, self.world.alive()
         self.world.validates = False
         some = brokers if random.random() < 0.3 else random.sample(brokers, random.randint(1, len(brokers)))
-        parts = list(Damage) if random.random() < 0.3 else random.sample(list(Damage), random.choice((1, 2)))
+        parts = list(_PARTS) if random.random() < 0.3 else random.sample(_PARTS, random.choice((1, 2)))
         for broker in some:
             for part in parts:
                 self.struck[part] += 1

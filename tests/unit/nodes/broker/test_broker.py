@@ -689,7 +689,7 @@ def test_a_quiet_link_hears_a_heartbeat_that_tells_its_position(stage: "Stage") 
         written = len(peer.stream)
     stage.wait(9.9)
     heartbeats = [word for word in peer.hear() if isinstance(word, Heartbeat)]
-    assert heartbeats[0] == Heartbeat(written)
+    assert heartbeats[0] == Heartbeat(written, 0, Limits().window)
     assert peer.closed is None
 
 

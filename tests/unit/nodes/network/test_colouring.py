@@ -91,6 +91,28 @@ def test_a_profile_with_the_right_stamp_and_other_contents_is_dropped_and_its_in
     assert list(made.network._forwarder.table.interests.counts()) == []
 
 
+@pytest.mark.req("CO-07")
+def test_a_copy_with_the_owner_s_stamp_and_other_contents_is_not_taken_from_a_neighbour() -> None:
+    made = desk()
+    right = row(made)
+    known = made.network.gateways.graph.members[LEVEL]
+    profile = made.network.profiles.members[LEVEL][UNIT]
+    known[UNIT] = msgspec.structs.replace(known[UNIT], number=9)
+    del profile.wants["a", ""]
+    made.network.colouring.audit.run()
+    members(made).compare({UNIT: right})
+    wrong = ProfileChange(unit=UNIT, before=(0, ""), stamp=(right.profile_version, HALL), added=(("b", "n > 1"),))
+    session = made.network.peers[HALL].session
+    made.network.hear(session, wrong)
+    made.hear(HALL, UNIT, 9, "north/library")  # as its neighbour, which was damaged in the same way, has it
+    assert UNIT not in known
+    assert profile.wants == {}
+    made.hear(HALL, UNIT, 7, "north/library")
+    made.network.hear(session, msgspec.structs.replace(wrong, added=(("a", ""), ("b", "n > 1"))))
+    assert known[UNIT].number == 7
+    assert len(profile.wants) == 2
+
+
 @pytest.mark.req("CO-17")
 def test_a_version_that_nobody_can_have_counted_to_is_not_believed() -> None:
     made = desk()

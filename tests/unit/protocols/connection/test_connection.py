@@ -2,6 +2,7 @@
 
 import itertools
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -66,12 +67,43 @@ def test_a_peer_of_another_version_is_refused_when_its_version_is_there() -> Non
 def test_a_heartbeat_at_another_position_than_was_read_breaks_the_link() -> None:
     made = connection()
     made.feed(0, PREAMBLE + bytes(100))
-    made.check_position(108, 0)
-    made.check_position(78, 30)
+    made.check_heartbeat(Heartbeat(108), 0, 0)
+    made.check_heartbeat(Heartbeat(78), 30, 0)
     for claimed in (107, 109):
         with pytest.raises(FrameError, match=f"had written {claimed} bytes, 108 were read") as caught:
-            made.check_position(claimed, 0)
+            made.check_heartbeat(Heartbeat(claimed), 0, 0)
         assert caught.value.code is Refusal.CORRUPT
+
+
+@pytest.mark.parametrize(
+    ("sent", "granted", "trouble"),
+    [
+        (50, 700, None),
+        (None, None, None),  # a peer of an older version tells neither
+        (49, 700, "had sent 49 bytes of events, 50 were read"),
+        (51, None, "had sent 51 bytes of events, 50 were read"),
+        (50, 699, "had given credit for 699 bytes, 700 are known"),
+        (None, 701, "had given credit for 701 bytes, 700 are known"),
+    ],
+)
+def test_a_heartbeat_with_other_totals_than_ours_breaks_the_link(
+    sent: int | None, granted: int | None, trouble: str | None
+) -> None:
+    made = connection()
+    made.feed(0, PREAMBLE + bytes(100))
+    made.outbox.grant(700)
+    heartbeat = Heartbeat(108, sent, granted)
+    if trouble is None:
+        made.check_heartbeat(heartbeat, 0, events=50)
+        return
+    with pytest.raises(FrameError, match=f"the link is broken: the peer {trouble}") as caught:
+        made.check_heartbeat(heartbeat, 0, events=50)
+    assert caught.value.code is Refusal.CORRUPT
+
+
+def test_a_heartbeat_of_a_version_that_tells_no_totals_is_understood() -> None:
+    body = msgspec.msgpack.encode(["heartbeat", 12])
+    assert msgspec.msgpack.decode(body, type=Heartbeat) == Heartbeat(12, None, None)
 
 
 def test_the_limits_are_those_of_a_stranger_until_the_greeting() -> None:
@@ -151,13 +183,32 @@ def test_it_beats_on_a_busy_link_too_and_tells_its_position() -> None:
     made = connection()
     assert not made.beat(5 * SECOND - 1)
     assert made.beat(5 * SECOND)
-    assert said(made, 5 * SECOND) == [Heartbeat(len(PREAMBLE))]
+    assert said(made, 5 * SECOND) == [Heartbeat(len(PREAMBLE), 0, WINDOW)]
     assert not made.beat(9 * SECOND)
     made.outbox.post(Ping(1))
     made.outbox.release()
     assert made.beat(10 * SECOND)
-    written = len(PREAMBLE) + len(encode(Heartbeat(len(PREAMBLE)))) + len(encode(Ping(1)))
-    assert said(made, 10 * SECOND) == [Heartbeat(written)]
+    written = len(PREAMBLE) + len(encode(Heartbeat(len(PREAMBLE), 0, WINDOW))) + len(encode(Ping(1)))
+    assert said(made, 10 * SECOND) == [Heartbeat(written, 0, WINDOW)]
+
+
+def test_times_that_lie_ahead_hide_neither_our_heartbeat_nor_the_peers_silence() -> None:
+    made = connection()
+    made.heard = made._beaten = 1 << 62
+    assert made.beat(SECOND)
+    assert not made.silent(SECOND)
+    assert made.silent(17 * SECOND)
+
+
+def test_a_heartbeat_counts_anew_what_waits() -> None:
+    made = connection()
+    made.carry(bytes(60), 1)
+    made.outbox.release()
+    for damaged in (-5, 0, 1 << 40):
+        made.outbox.queued = damaged
+        made._beaten = -(1 << 40)
+        assert made.beat(0)
+        assert made.outbox.queued == 60
 
 
 def test_a_frame_that_never_ends_is_silence() -> None:
@@ -170,16 +221,75 @@ def test_a_frame_that_never_ends_is_silence() -> None:
     assert made.silent(15 * SECOND + 1)
 
 
-def test_what_one_end_claims_the_other_finds() -> None:
-    one, other = Connection(LinkId(1), 0, 1000, 1000, 5.0), Connection(LinkId(2), 0, 1000, 1000, 5.0)
-    one.outbox.grant(1000)
-    for number in range(5):
-        one.outbox.post(Ping(number))
-        one.carry(bytes(70), 1)
-        one.beat(5 * SECOND * (number + 1))
-        for data in one.outbox.release():
-            if data[4:5] == b"\x02" and isinstance(message := decode(bytes(data)), Heartbeat):
-                other.received += len(data)
-                other.check_position(message.position, len(data))
-            else:
-                other.received += len(data)
+class Pair:
+    """Two ends of a link, between which bytes stay under way as long as a test likes."""
+
+    def __init__(self) -> None:
+        self.ends = [Connection(LinkId(number), 0, 1000, 1000, 5.0) for number in (1, 2)]
+        self.under_way: list[list[bytes]] = [[], []]  # from each end to the other one
+        for end in self.ends:
+            end.outbox.grant(1000)
+
+    def send(self, sender: int) -> None:
+        self.under_way[sender] += [bytes(data) for data in self.ends[sender].outbox.release()]
+
+    def arrive(self, sender: int) -> int:
+        """Let all that is under way from an end arrive, piece by piece; return how many heartbeats were sound."""
+        receiver, heartbeats = self.ends[1 - sender], 0
+        pieces, self.under_way[sender] = self.under_way[sender], []
+        for data in pieces:
+            receiver.received += len(data)
+            if data == PREAMBLE:
+                continue
+            if not any(data):
+                receiver.take_events(len(data))
+                continue
+            match decode(data):
+                case Heartbeat() as heartbeat:
+                    receiver.check_heartbeat(heartbeat, len(data), receiver.taken)
+                    heartbeats += 1
+                case Credit(limit):
+                    receiver.outbox.grant(limit)
+        return heartbeats
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(["beat", "carry", "say", "send", "arrive"]), st.sampled_from([0, 1]))))
+def test_what_one_end_tells_the_other_has_counted_whatever_is_under_way(acts: list[tuple[str, int]]) -> None:
+    pair = Pair()
+    now = 0
+    for act, who in acts:
+        end = pair.ends[who]
+        match act:
+            case "beat":
+                now += 5 * SECOND
+                end.beat(now)
+            case "carry":
+                end.carry(bytes(70), 1)
+            case "say":
+                end.outbox.post(Ping(now))
+            case "send":
+                pair.send(who)
+            case "arrive":
+                pair.arrive(who)
+    for who in (0, 1, 0, 1):
+        pair.send(who)
+        pair.arrive(who)
+
+
+@pytest.mark.parametrize("counter", ["sent", "limit", "position", "taken", "received", "_granted"])
+@pytest.mark.parametrize("value", [0, 1, 5000, 1 << 61])
+def test_whatever_counter_of_an_end_is_damaged_the_next_heartbeats_end_the_link(counter: str, value: int) -> None:
+    pair = Pair()
+    for who in (0, 1):
+        pair.ends[who].carry(bytes(70), 1)
+        pair.send(who)
+        pair.arrive(who)
+    setattr(pair.ends[0].outbox if hasattr(pair.ends[0].outbox, counter) else pair.ends[0], counter, value)
+    for end in pair.ends:
+        assert end.beat(5 * SECOND)
+    with pytest.raises(FrameError) as caught:  # noqa: PT012  (one end or the other)
+        for who in (0, 1):
+            pair.send(who)
+            pair.arrive(who)
+    assert caught.value.code is Refusal.CORRUPT

@@ -285,3 +285,17 @@ def test_what_a_full_queue_loses_is_for_its_policy_to_decide() -> None:
         assert missed == Missed({ONE: box.dropped})
         kept[type(policy)] = left
     assert kept == {DropOldest: made[2:], DropNewest: made[:3]}
+
+
+def test_a_count_of_what_waits_that_is_damaged_drops_no_more_than_there_is() -> None:
+    box = outbox(bound=100)
+    for piece in pieces(40, 2):
+        offer(box, piece)
+    box.release()
+    box.queued = 1 << 40
+    (piece,) = pieces(40, 1)
+    offer(box, piece)
+    assert box.release() == []
+    assert not box.slow
+    box.recount()
+    assert box.queued == 0
