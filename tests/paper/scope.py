@@ -29,6 +29,7 @@ class PaperMembers:
             presence_version=1,
             profile=0,
             profile_version=1,
+            profile_maker=name,
             predicates=0,
         )
         self.shown: list[dict[str, ManifestRow]] = []

@@ -96,6 +96,7 @@ rows = st.lists(
         presence_version=i64,
         profile=i64,
         profile_version=i64,
+        profile_maker=texts,
         predicates=i64,
     ),
     max_size=3,

@@ -25,6 +25,7 @@ class ManifestRow(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc
     presence_version: Version
     profile: Id  # a digest of what it wants
     profile_version: Version
+    profile_maker: Path  # who made that version: the speaker, or one before it whose word still holds
     predicates: Count  # subscriptions of clients that its profile sums up
 
 
@@ -62,4 +63,4 @@ class OwnersWords:
     def contradict_profile(self, level: int, unit: str, stamp: tuple[int, str], digest: int) -> bool:
         """Return whether a profile has its owner's stamp, and says something else."""
         row = self.rows[level].get(unit)
-        return row is not None and stamp == (row.profile_version, row.speaker) and digest != row.profile
+        return row is not None and stamp == (row.profile_version, row.profile_maker) and digest != row.profile

@@ -19,7 +19,7 @@ class AntiEntropy:
         self._gateways = gateways
         self._profiles = profiles
         self._scopes = gateways.context.scopes
-        # Neighbours, and levels of scopes, that were asked for what they know better since the last beat: one whose word
+        # Neighbours, and levels, that were asked for what they know better since the last beat: one whose word
         # contradicts its owner's is not believed, and would be asked for ever.
         self._asked: set[tuple[str, int]] = set()
 

@@ -59,6 +59,7 @@ class ScopeMembers:
             presence_version=presence.version,
             profile=0 if profile is None else profile.digest,
             profile_version=0 if profile is None else profile.stamp[0],
+            profile_maker="" if profile is None else profile.stamp[1],
             predicates=0 if profile is None else profile.predicates,
         )
 
@@ -105,7 +106,7 @@ class ScopeMembers:
             if known is not None and not row.profile_version:
                 known.predicates = row.predicates
             return row.profile_version > 0
-        stamp = (row.profile_version, row.speaker)
+        stamp = (row.profile_version, row.profile_maker)
         if known.digest == row.profile:
             if known.stamp == stamp:
                 known.predicates = row.predicates

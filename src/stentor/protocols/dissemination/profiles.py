@@ -375,11 +375,15 @@ class Profiles:
 
     @property
     def is_own_right(self) -> bool:
-        """Whether our own profile says what our clients want."""
-        own = self.members[0].get(self.context.name)
-        if own is None or any(self._is_at_end(level) for level in range(self.context.depth)):
+        """Whether our own profile, and those of the units that we speak for, say what they should."""
+        return not any(self._is_at_end(level) or self._is_told_wrong(level) for level in range(self.context.depth))
+
+    def _is_told_wrong(self, level: int) -> bool:
+        """Return whether we speak for our unit of a level, and its profile is not what we sum up, and has to tell."""
+        summary = self._clients if level == 0 else self._summaries[level]
+        if summary is None or self._news.get(level):
             return False
-        return bool(self._news.get(0)) or own.wants.keys() == dict.fromkeys(self._clients).keys()
+        return self._standing(level, self.context.units[level]).wants.keys() != dict.fromkeys(summary).keys()
 
     def _is_at_end(self, level: int) -> bool:
         """Return whether we speak for our unit of a level, and its profile has a stamp that nobody believes."""

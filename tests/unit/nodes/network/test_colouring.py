@@ -46,6 +46,7 @@ def row(made: Desk, **more: object) -> ManifestRow:
         presence_version=presence.version,
         profile=profile.digest,
         profile_version=profile.stamp[0],
+        profile_maker=HALL,
         predicates=2,
     )
     return msgspec.structs.replace(same, **more)
