@@ -20,7 +20,9 @@ class Retention:
     """Deletes the oldest records of a topic once nobody needs them.
 
     A record is deletable when every living repository of the bundle has it, every subscriber it was meant for has
-    acknowledged it, and the topic's `keep` time is over. `expire` and `most` override the last two, with a warning.
+    acknowledged it, every member is here and has registered what is registered here, and the topic's `keep` time is
+    over. A member that is away may go on without us and register a subscriber, who must get what is published here from
+    then on. `expire` and `most` override the last three, with a warning.
     """
 
     def __init__(
@@ -60,9 +62,9 @@ class Retention:
         if scanned.damaged:
             return  # what is damaged is written down first
         done: list[RecordHeader] = []
-        living = self._membership.living
+        living, knows_all = self._membership.living, self._membership.knows_all
         for record in scanned.records:
-            if record.line.end > self._upto or not self._is_deletable(record, living):
+            if record.line.end > self._upto or not self._is_deletable(record, living, knows_all):
                 break
             done.append(record.line)
         if done:
@@ -80,10 +82,10 @@ class Retention:
                 for each in self._table.destinations.values():
                     each.abandon(key)
 
-    def _is_deletable(self, record: Record, living: list[PeerRepository]) -> bool:
+    def _is_deletable(self, record: Record, living: list[PeerRepository], knows_all: bool) -> bool:
         line, terms = record.line, self._registry.terms
         if line.kind is RecordKind.RESERVED:
-            return self._is_past(record)
+            return knows_all and self._is_past(record)
         if line.kind is not RecordKind.EVENTS:
             self._pass(line)
             return not (line.kind is RecordKind.SKIPPED and self._is_behind_void(line))
@@ -98,7 +100,7 @@ class Retention:
         lagging = [each for each in concerned if not self._is_cared_for(each, line, stream)]
         expired = bool(terms.expire) and age > terms.expire
         expired = expired or (bool(terms.most) and line.end <= self._log.horizon - terms.most)
-        if not expired and (lagging or age <= terms.keep):
+        if not expired and (lagging or not knows_all or age <= terms.keep):
             return False
         for each in lagging:
             self._state.report("warning", "events expired", subscriber=each.name, events=line.length)

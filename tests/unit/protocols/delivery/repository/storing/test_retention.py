@@ -1,0 +1,56 @@
+"""A repository forgets nothing while a member is away: that one may have registered a subscriber who has not got it."""
+
+import pytest
+from tests.paper.bundle import PaperBundle
+
+from stentor.model.control import Persistent, RecoveryResponse, TopicTask
+
+pytestmark = pytest.mark.req("GE-15")
+
+DEGRADE = 11_000  # milliseconds, after which a repository goes on without those that are silent
+LOOK = 6_000  # milliseconds, within which a repository looks at what may be forgotten
+
+
+def apart(expire: int = 0) -> PaperBundle:
+    """Two repositories that cannot hear each other: r2 has registered billing, and r1 has events that it wants."""
+    bundle = PaperBundle("r1", "r2", keep=1, expire=expire)
+    bundle.recover("publisher", "shop", "r1")
+    bundle.deaf = {"r1"}  # nothing goes from one to the other; r2 hears its clients
+    bundle.pass_time(DEGRADE)
+    bundle.recover("subscriber", "billing", "r2")
+    bundle.pass_time(3000)
+    assert bundle.told(RecoveryResponse, "billing"), "it is told that it is registered"
+    bundle.deaf = {"r2"}
+    bundle.publish(1, 5, "r1")
+    bundle.pass_time(2 * LOOK)
+    return bundle
+
+
+def kept(bundle: PaperBundle, name: str) -> int:
+    return bundle.repositories[name].log.streams.event_count
+
+
+def test_events_are_kept_for_whom_a_member_that_is_away_may_have_registered() -> None:
+    bundle = apart()
+    assert kept(bundle, "r1") == 5
+    bundle.deaf.clear()
+    bundle.pass_time(2 * LOOK)
+    assert sum(run.count for each in bundle.told(Persistent, "billing") for run in each.stretches) == 5
+    assert (kept(bundle, "r1"), kept(bundle, "r2")) == (5, 5)
+    bundle.acknowledge("billing", "r2", (1, bundle.repositories["r2"].log.horizon))
+    bundle.pass_time(2 * LOOK)
+    assert (kept(bundle, "r1"), kept(bundle, "r2")) == (0, 0)
+
+
+def test_a_member_that_was_removed_is_not_waited_for() -> None:
+    bundle = apart()
+    bundle.owner("r1", TopicTask.REMOVE_REPOSITORY, repositories=("r2",))
+    bundle.pass_time(2 * LOOK)
+    assert kept(bundle, "r1") == 0
+
+
+def test_events_expire_while_a_member_is_away() -> None:
+    bundle = apart(expire=60)
+    assert kept(bundle, "r1") == 5
+    bundle.pass_time(60_000, 250)
+    assert kept(bundle, "r1") == 0
