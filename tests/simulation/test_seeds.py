@@ -17,6 +17,7 @@ MENDED = (
     ("fabric", 182),  # a beginning left out what was found to be damaged in that moment
     ("fabric", 193),  # a subscriber that was about to leave was told that it was fenced, since it had left
     ("fabric", 263),  # a node that has left and throws its ledger away has no machine for the topic
+    ("fabric", 672),  # names were registered once more at one that was cut off, as if they had never been
 )
 
 
