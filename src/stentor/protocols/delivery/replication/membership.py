@@ -116,20 +116,6 @@ class MembershipView:
         return any(registry.registered_since(digest) is None for digest in others)
 
     @property
-    def may_be_told_registrations(self) -> bool:
-        """Whether another member may have registered what we do not know, and may still tell us. One that is silent is
-        waited for as long as one that may have gone on without us: it may never come back.
-        """
-        return any(self._may_tell(peer) for peer in self._bundle.peers.values() if not peer.is_departed)
-
-    def _may_tell(self, peer: PeerRepository) -> bool:
-        if peer not in self.heard:
-            return self._step.now - max(peer.heard, self.since) < self._settings.absence
-        registry = self._state.registry
-        knows_no_more = peer.facts == registry.digest or registry.registered_since(peer.facts) is not None
-        return not (peer.retold and knows_no_more)
-
-    @property
     def turned_at(self) -> int:
         """When somebody, ourselves included, last came or went."""
         living = self.living
