@@ -18,7 +18,6 @@ MENDED = (
     ("fabric", 193),  # a subscriber that was about to leave was told that it was fenced, since it had left
     ("fabric", 263),  # a node that has left and throws its ledger away has no machine for the topic
     ("fabric", 277),  # events were forgotten while members were away that had registered a subscriber
-    ("fabric", 768),  # one that had just begun again refused to remove a member that was added while it was away
 )
 
 

@@ -456,7 +456,8 @@ class Registrar:
         done: Sequence[Refusal] = (),
     ) -> RegistrationReceipt:
         """Tell one after the other until one has done it; whoever is slow may still answer meanwhile."""
-        waiting, asked, refusal = list(repositories), 0, None
+        waiting = list(repositories)
+        asked, refusal = 0, None
         with self._asking(registration, believes) as queue:
             while waiting or asked:
                 if waiting:
@@ -471,9 +472,8 @@ class Registrar:
                 asked -= 1
                 if receipt.code is None or receipt.code in done:
                     return receipt
-                if refusal is None or receipt.code is not Refusal.BUSY:  # which says less than that it is not known
-                    refusal = Refused(receipt.code, receipt.reason)
-                if receipt.code not in (Refusal.UNKNOWN, Refusal.BUSY):
+                refusal = Refused(receipt.code, receipt.reason)
+                if receipt.code is not Refusal.UNKNOWN:
                     break
         raise refusal or Unreachable(f"no answer from {' or '.join(repositories)} within {within:g} s")
 

@@ -105,17 +105,6 @@ class MembershipView:
         return self.is_here and all(peer.facts == self._state.registry.digest for peer in members)
 
     @property
-    def may_lack_facts(self) -> bool:
-        """Whether others may have registered something of which we have not heard: one that is to be waited for is
-        silent, or one that speaks has not told all that it has, or has registered what we have not.
-        """
-        registry, living = self._state.registry, self.living
-        if self.is_awaited or not all(peer.told for peer in living):
-            return True
-        others = {peer.facts for peer in living} - {registry.digest}
-        return any(registry.registered_since(digest) is None for digest in others)
-
-    @property
     def turned_at(self) -> int:
         """When somebody, ourselves included, last came or went."""
         living = self.living
