@@ -85,7 +85,8 @@ def test_tables_fit_80_columns(campus: tuple[Path, str], command: str) -> None:
     assert done.returncode == 0, done.stderr
     assert "…" not in done.stdout
     lines = done.stdout.splitlines()
-    assert [line for line in lines if len(line) > 80] == []
+    sentences = "!"  # of what is wrong are for whoever has to paste them: the terminal breaks these lines
+    assert [line for line in lines if len(line) > 80 and not line.startswith(sentences)] == []
     words = set(re.split(r"[\s┃│]+", done.stdout))
     assert [each for heading in TABLES[command] for each in heading.split() if each not in words] == []
 

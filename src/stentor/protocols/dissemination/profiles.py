@@ -73,7 +73,8 @@ class Profiles:
         self._numbers: list[dict[str, int]] = [{} for _ in range(context.depth)]  # bits of the members
         self._news: dict[int, dict[ProfileEntry, bool]] = {}  # by level of the unit: what its profile gained or lost
         self._parts: dict[tuple[str, str], list[ProfileChange]] = {}  # profiles of which some is still to come
-        self._contested: set[int] = set()  # levels at which another has spoken for our unit since the last beat
+        self._answered: set[int] = set()  # levels at which we contradicted another speaker since the last beat
+        self._contested: set[int] = set()  # those at which another has spoken again since then
         self.boot = 0
         self.is_damaged = False  # something was not there that should have been: see `restore`
         self.members[0][context.name] = MemberProfile()
@@ -111,6 +112,7 @@ class Profiles:
         """Return the levels at which another has spoken for our unit, as far as we still speak for it."""
         levels = [level for level in sorted(self._contested) if self._summaries[level] is not None]
         self._contested.clear()
+        self._answered.clear()
         return levels
 
     def _is_miscounted(self, level: int) -> bool:
@@ -171,9 +173,13 @@ class Profiles:
         self._apply(level, whole)
         self._spread(level, whole, name)
         if whole.unit == self.context.units[level] and self._summaries[level] is not None:
-            # Another speaks for our unit, too, and shall not have the last word. But we wait for a beat: two that
-            # answer each other at once would never stop.
-            self._contested.add(level)
+            # Another speaks for our unit, too, and shall not have the last word. But we answer once, and then wait for
+            # a beat: two that always answer each other at once would never stop.
+            if level not in self._answered:
+                self._answered.add(level)
+                self._reconcile(level)
+            else:
+                self._contested.add(level)
 
     def _assemble(self, name: str, change: ProfileChange) -> ProfileChange | None:
         """Return a profile that came in parts once it is there as a whole."""

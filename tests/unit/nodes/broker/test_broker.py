@@ -253,7 +253,7 @@ def test_another_protocol_is_named_and_another_version_told(stage: "Stage") -> N
     assert browser.code is Refusal.PROTOCOL
     assert "a web browser" in browser.reason
     newer = rejected(
-        stage.peer(), b"STENTOR\x02" + frame.encode(Hello(name="me", incarnation=Incarnation(1), window=1 << 20))
+        stage.peer(), b"STENTOR\x01" + frame.encode(Hello(name="me", incarnation=Incarnation(1), window=1 << 20))
     )
     assert newer.code is Refusal.VERSION
 

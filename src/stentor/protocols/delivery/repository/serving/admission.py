@@ -116,7 +116,7 @@ class Admission:
     def _check(self, event: Recovery) -> None:
         """Refuse to steer anybody while we cannot, and whoever is not authorised."""
         name = self._settings.name
-        if self._registry.is_ended(event.ended):
+        if self._registry.deleted or self._registry.is_ended(event.ended):
             raise Refused(Refusal.BUSY, f"{name} has an earlier {self._topic}, which was deleted")
         if not self._state.service.is_serving:
             raise Refused(Refusal.BUSY, f"{name} is catching up")
