@@ -91,7 +91,7 @@ class ScopeMembers:
         if known is None or not known.is_credible:
             return True
         if known.digest == row.presence:
-            if known.version != row.presence_version:
+            if known.version < row.presence_version:
                 self._gateways.correct_version(self._level, row.unit, row.presence_version)
             return False
         if known.stamp != (row.presence_version, row.speaker):
@@ -108,9 +108,11 @@ class ScopeMembers:
             return row.profile_version > 0
         stamp = (row.profile_version, row.profile_maker)
         if known.digest == row.profile:
-            if known.stamp == stamp:
+            # A newer stamp beside equal contents is right: its owner has wanted more since, and wants it no longer.
+            # What it says next builds on that stamp.
+            if known.stamp <= stamp:
+                known.stamp = stamp
                 known.predicates = row.predicates
-            known.stamp = stamp
             return False
         if known.stamp != stamp:
             return True

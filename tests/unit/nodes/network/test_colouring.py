@@ -137,14 +137,30 @@ def test_an_owner_whose_version_is_at_its_end_begins_again() -> None:
 
 
 @pytest.mark.req("CO-17")
-def test_a_version_beside_equal_contents_becomes_the_owner_s() -> None:
+def test_a_version_beside_equal_contents_becomes_the_owner_s_unless_it_is_newer() -> None:
     made = desk()
-    known = made.network.gateways.graph.members[LEVEL]
+    known, profile = made.network.gateways.graph.members[LEVEL], made.network.profiles.members[LEVEL][UNIT]
     right = row(made)
-    known[UNIT] = msgspec.structs.replace(known[UNIT], version=known[UNIT].version + 5)
-    members(made).compare({UNIT: right})
-    assert known[UNIT].version == right.presence_version
+    for later, kept in ((-5, right.presence_version), (5, right.presence_version + 5)):
+        known[UNIT] = msgspec.structs.replace(known[UNIT], version=right.presence_version + later)
+        profile.stamp = (right.profile_version + later, HALL)
+        members(made).compare({UNIT: right})
+        assert known[UNIT].version == kept
+        assert profile.stamp[0] - right.profile_version == kept - right.presence_version
     assert members(made).dropped == 0
+
+
+@pytest.mark.req("GE-07")
+def test_what_a_member_wants_again_is_heard_at_once_although_the_manifest_is_behind() -> None:
+    made = desk()
+    manifest = {UNIT: row(made)}
+    session, profile = made.network.peers[HALL].session, made.network.profiles.members[LEVEL][UNIT]
+    first, second, third = ((version << 20, HALL) for version in (5, 6, 7))
+    made.network.hear(session, ProfileChange(unit=UNIT, before=first, stamp=second, added=(("c", ""),)))
+    made.network.hear(session, ProfileChange(unit=UNIT, before=second, stamp=third, removed=(("c", ""),)))
+    members(made).compare(manifest)
+    made.network.hear(session, ProfileChange(unit=UNIT, before=third, stamp=(8 << 20, HALL), added=(("c", ""),)))
+    assert ("c", "") in profile.wants
 
 
 @pytest.mark.req("CO-01")
