@@ -57,7 +57,12 @@ def test_a_batch_has_every_event_once_with_its_columns(spark: SparkSession, stag
     topic = stage.topic("batch/one")
     stage.publish(topic, numbered(0, 300), delays(0, 300))
     stage.publish(topic, [b"300"])  # another life, and no attributes
-    rows = load(spark, stage, topic, partitions=5).orderBy(sql.col("body").cast("string").cast("int")).collect()
+    ordered = sql.col("body").cast("string").cast("int")
+    rows = load(spark, stage, topic, partitions=5).orderBy(ordered).collect()
+    for _ in range(10):  # two copies are enough to be stored: on a busy machine the third repository comes later
+        if len({row.repository for row in rows}) == 3:
+            break
+        rows = load(spark, stage, topic, partitions=5).orderBy(ordered).collect()
     assert [int(row.body) for row in rows] == list(range(301))
     first, last = rows[1], rows[-1]
     assert (first.topic, first.publisher, first.catenation) == (topic, "shop", 2)
