@@ -24,12 +24,12 @@ from stentor.protocols.connection.name_registry import NameRegistry
 from stentor.protocols.connection.outbox import Outbox
 from stentor.protocols.delivery.repository import registry
 from stentor.protocols.dissemination import profiles, relay
-from stentor.protocols.dissemination.access_log import AccessLog
+from stentor.protocols.dissemination.access.access_log import AccessLog
+from stentor.protocols.dissemination.access.spread import AccessSpread
+from stentor.protocols.dissemination.access.waves import Waves
 from stentor.protocols.dissemination.mask_plans import HopShare, HopShares, MaskPlan, MaskPlans
 from stentor.protocols.dissemination.profiles import Profiles
 from stentor.protocols.dissemination.settlement import Settlement
-from stentor.protocols.dissemination.spread import AccessSpread
-from stentor.protocols.dissemination.waves import Waves
 from stentor.protocols.overlay import gateways
 from stentor.protocols.overlay.connectivity_graph import ConnectivityGraph
 from stentor.protocols.overlay.gateways import Gateways

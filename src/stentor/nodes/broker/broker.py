@@ -89,7 +89,7 @@ from stentor.nodes.network.network import BrokerNetwork, NetworkSettings
 from stentor.policies.scope_policies import ScopePolicies
 from stentor.protocols.connection.name_registry import NameRegistry
 from stentor.protocols.connection.outbox import Outbox, Unflushed
-from stentor.protocols.dissemination.access_log import LOG as ACCESS_LOG
+from stentor.protocols.dissemination.access.access_log import LOG as ACCESS_LOG
 from stentor.protocols.dissemination.broker_subscription import BrokerSubscription
 from stentor.protocols.dissemination.forwarder import Forwarder
 from stentor.protocols.dissemination.subscriptions import Subscriptions

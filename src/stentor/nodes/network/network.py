@@ -39,13 +39,13 @@ from stentor.nodes.network.shortcuts import Shortcuts
 from stentor.policies.scope_policies import ScopePolicies
 from stentor.protocols.colours.scope_colours import WaveDue
 from stentor.protocols.connection.outbox import Outbox
+from stentor.protocols.dissemination.access.spread import AccessSpread
 from stentor.protocols.dissemination.forwarder import Forwarder
 from stentor.protocols.dissemination.mask_plans import NextHop
 from stentor.protocols.dissemination.profiles import Profiles
 from stentor.protocols.dissemination.relay import Relay
 from stentor.protocols.dissemination.routes import Route, TopicEntry
 from stentor.protocols.dissemination.settlement import Settlement, SettlementDue
-from stentor.protocols.dissemination.spread import AccessSpread
 from stentor.protocols.neighbours import Neighbours
 from stentor.protocols.overlay.gateways import Gateways
 

@@ -18,9 +18,9 @@ from stentor.model.trust.access_messages import AccessFacts, AccessReceipt
 from stentor.model.trust.charter import Charter
 from stentor.nodes.broker.broker import Broker
 from stentor.nodes.network.network import GatewaySettings, NetworkSettings
-from stentor.protocols.dissemination.access_log import LOG, AccessLog
-from stentor.protocols.dissemination.charters import Charters
-from stentor.protocols.dissemination.spread import AccessSpread
+from stentor.protocols.dissemination.access.access_log import LOG, AccessLog
+from stentor.protocols.dissemination.access.charters import Charters
+from stentor.protocols.dissemination.access.spread import AccessSpread
 from stentor.protocols.neighbours import MessagePort
 from stentor.simulation.clients.teller import Confirmed, Connected, FactsDue, Teller
 from stentor.simulation.disk import DiskFaults, SimulatedDisk

@@ -34,7 +34,7 @@ from stentor.nodes.broker.broker import Broker
 from stentor.nodes.broker.heartbeats import BrokerTick
 from stentor.nodes.network.acquaintance import NeighboursTimeout
 from stentor.nodes.network.network import GatewaySettings, NetworkSettings
-from stentor.protocols.dissemination import waves
+from stentor.protocols.dissemination.access import waves
 from stentor.wire import frame
 from stentor.wire.frame import CONTROL, PREAMBLE
 

@@ -3,7 +3,7 @@
 from stentor.model.errors import FrameError, Refusal, TopicError
 from stentor.model.topic import check_topic
 from stentor.model.trust.access_messages import BundleReport
-from stentor.protocols.dissemination.charters import Charters
+from stentor.protocols.dissemination.access.charters import Charters
 from stentor.protocols.neighbours import MessagePort
 
 MOST_WATCHED = 1000  # topics per link: a client has an end, a reader or a registrar for each

@@ -8,7 +8,7 @@ from stentor.model.trust.access_messages import AccessFacts, BundleReport, Bundl
 from stentor.model.trust.charter import check_facts, named_member
 from stentor.nodes.broker.access.bundle_watch import BundleWatch
 from stentor.nodes.broker.link_session import LinkSession
-from stentor.protocols.dissemination.spread import AccessSpread
+from stentor.protocols.dissemination.access.spread import AccessSpread
 from stentor.protocols.neighbours import MessagePort
 
 _REPOSITORY = repository_name("")

@@ -5,8 +5,8 @@ import pytest
 
 from stentor.model.errors import FrameError
 from stentor.model.trust.access import Grant, Membership, SharedFact, TopicTerms
-from stentor.protocols.dissemination import charters as module
-from stentor.protocols.dissemination.charters import Charters
+from stentor.protocols.dissemination.access import charters as module
+from stentor.protocols.dissemination.access.charters import Charters
 
 
 def live(version: int = 1, owner: str = "olga") -> SharedFact:

@@ -11,10 +11,10 @@ from itertools import count
 from stentor.machine import Step
 from stentor.model.messages import Message
 from stentor.model.trust.access_messages import AccessFacts, AccessInventory, AccessReceipt
-from stentor.protocols.dissemination.access_log import AccessLog
-from stentor.protocols.dissemination.charters import Charters
-from stentor.protocols.dissemination.transfer import Transfer
-from stentor.protocols.dissemination.waves import Waves
+from stentor.protocols.dissemination.access.access_log import AccessLog
+from stentor.protocols.dissemination.access.charters import Charters
+from stentor.protocols.dissemination.access.transfer import Transfer
+from stentor.protocols.dissemination.access.waves import Waves
 from stentor.protocols.neighbours import MessagePort, Neighbours
 
 

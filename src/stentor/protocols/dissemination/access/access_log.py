@@ -12,7 +12,7 @@ import msgspec
 from stentor.machine import Append, Rewrite, Step
 from stentor.model.errors import FrameError
 from stentor.model.trust.access import SharedFact
-from stentor.protocols.dissemination.charters import Charters
+from stentor.protocols.dissemination.access.charters import Charters
 
 LOG = "access"
 _SLACK = 1000  # facts that may be out of date while the node runs: rewriting costs more than appending

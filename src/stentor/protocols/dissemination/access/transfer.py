@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from stentor.model.trust.access import SharedFact
 from stentor.model.trust.access_messages import AccessFacts
 from stentor.model.trust.facts import PORTION, rank_of, size_of
-from stentor.protocols.dissemination.charters import Charters
+from stentor.protocols.dissemination.access.charters import Charters
 
 _UNDER_WAY = 64  # messages that are not confirmed: a disk writes them as one group
 _BYTES_UNDER_WAY = 128 << 10  # so that a broker that reads all at once serves others some milliseconds later

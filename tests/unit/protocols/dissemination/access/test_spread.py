@@ -14,8 +14,8 @@ from stentor.model.errors import FrameError
 from stentor.model.messages import Digest, Message
 from stentor.model.trust.access import Grant, Membership, SharedFact, TopicTerms
 from stentor.model.trust.access_messages import AccessFacts, AccessReceipt
-from stentor.protocols.dissemination import access_log, waves
-from stentor.protocols.dissemination.spread import AccessSpread
+from stentor.protocols.dissemination.access import access_log, waves
+from stentor.protocols.dissemination.access.spread import AccessSpread
 from stentor.protocols.neighbours import Neighbour, Neighbours
 from stentor.wire import frame
 
