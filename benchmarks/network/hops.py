@@ -10,7 +10,7 @@ from stentor.model.filter import Filter
 from stentor.model.ids import CatenationNumber, Incarnation, LinkId, PublisherId, topic_id
 from stentor.model.limits import Limits
 from stentor.model.messages import SchemaDefinition, Topic
-from stentor.model.routing_state import RoutingState
+from stentor.model.routing_state import RoutingState, RoutingTables
 from stentor.model.scope import ScopePath
 from stentor.policies.scope_policies import ScopePolicies
 from stentor.protocols.connection.outbox import Outbox
@@ -51,7 +51,7 @@ class Bench:
             RoutingState(scope=scopes[1], interests=interests, own=1, next_hops={onward.name: 4}, members=4),
             RoutingState(scope=scopes[2], interests=interests, own=1),
         ]
-        self._relay.adopt(states, {hop.name: hop for hop in (inside, onward)})
+        self._relay.adopt(RoutingTables.uniform(states), {hop.name: hop for hop in (inside, onward)})
         self._from = NextHop("a/y/0", 1, self._boxes[3], None)
         self._flows: FlowTable[Outbox] = FlowTable(LinkId(9))
         self._forwarder.define_topic(self._flows, Topic(topic_id(TOPIC), TOPIC))

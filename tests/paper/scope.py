@@ -7,8 +7,10 @@ from functools import partial
 from tests.unit.protocols.message_ports import KeepingPort
 
 from stentor.machine import SECOND, StartTimer, Step
+from stentor.model.colours.colour import Colour
 from stentor.model.colours.legality import illegalities
 from stentor.model.colours.manifest import ManifestRow
+from stentor.model.colours.plan import Plan, TopologyChange
 from stentor.model.colours.wave_messages import WaveMessage
 from stentor.model.colours.wave_timing import ColourSettings, timing_of
 from stentor.model.message import Message
@@ -45,6 +47,43 @@ class PaperMembers:
         return [unit for unit in self.gone if unit in rows]
 
 
+class PaperWork:
+    """What a plan makes a broker do, as a test sees it."""
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+        self.wishes: tuple[TopologyChange, ...] = ()
+        self.lacks = ""  # what is still missing before the plan can be switched
+        self.counts = (0, 0)  # parcels of the old colour: sent, arrived
+
+    def announce(self, plan: Plan) -> None:
+        self.done.append(f"announced {plan.number}")
+
+    def prepare(self) -> None:
+        self.done.append("prepared")
+
+    def complaint(self) -> str:
+        return self.lacks
+
+    def under_way(self, colour: Colour) -> tuple[int, int]:  # noqa: ARG002
+        return self.counts
+
+    def switch(self) -> None:
+        self.done.append("switched")
+
+    def finish(self) -> None:
+        self.done.append("finished")
+
+    def withdraw(self) -> None:
+        self.done.append("withdrawn")
+
+    def requests(self) -> tuple[TopologyChange, ...]:
+        return self.wishes
+
+    def rotate(self) -> None:
+        """Nothing is hidden here."""
+
+
 class PaperScope:
     """Brokers by name, and what is under way between them. Time passes only if a test lets it."""
 
@@ -54,6 +93,7 @@ class PaperScope:
         self.now = SECOND
         self.steps: dict[str, Step] = {}
         self.members: dict[str, PaperMembers] = {}
+        self.work: dict[str, PaperWork] = {}
         self.brokers: dict[str, ScopeColours] = {}
         self.under_way: deque[tuple[str, str, Message]] = deque()  # from whom, to whom
         self.said: list[tuple[str, str, Message]] = []
@@ -69,7 +109,8 @@ class PaperScope:
         self.members[name] = PaperMembers(name, number)
         neighbours = self._neighbours[name] = Neighbours()
         around = ScopeSurroundings("", 0, f"at {name}", neighbours, partial(self._dial, name), step)
-        self.brokers[name] = ScopeColours(around, name, roots, self.timing, self.members[name])
+        self.work[name] = PaperWork()
+        self.brokers[name] = ScopeColours(around, name, roots, self.timing, self.members[name], self.work[name])
 
     def _dial(self, name: str, address: str) -> None:
         self.dialled.append((name, address))

@@ -21,6 +21,7 @@ SEEDS = {  # how many, and how many at a time: a sample of which `make soak` has
     "log": (200, 100),
     "network": (100, 10),
     "overlay": (200, 40),
+    "plans": (60, 6),
 }
 CHUNKS = [(name, first, step) for name, (count, step) in SEEDS.items() for first in range(0, count, step)]
 FAULTS = {  # what has to happen somewhere in these seeds, or they would prove little
@@ -52,6 +53,7 @@ FAULTS = {  # what has to happen somewhere in these seeds, or they would prove l
         "break delivered flipped-bytes half-open jump kill lost-bytes moves partition partition-asymmetric power-cut "
         "published redirected relayed repeated-bytes settled settled-held stall swapped-bytes"
     ),
+    "plans": "changes delivered held plans-done",
     "overlay": "Farewell break crash dismiss join leave partition reprice shortcut stall",
 }
 FILE = Path(__file__).with_name("digests.json")

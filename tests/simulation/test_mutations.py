@@ -27,7 +27,7 @@ from stentor.protocols.dissemination import profiles, relay
 from stentor.protocols.dissemination.access.access_log import AccessLog
 from stentor.protocols.dissemination.access.spread import AccessSpread
 from stentor.protocols.dissemination.access.waves import Waves
-from stentor.protocols.dissemination.mask_plans import HopShare, HopShares, MaskPlan, MaskPlans
+from stentor.protocols.dissemination.mask_plans import HopShares, MaskPlan, MaskPlans
 from stentor.protocols.dissemination.profiles import Profiles
 from stentor.protocols.dissemination.settlement import Settlement
 from stentor.protocols.overlay import gateways
@@ -136,18 +136,22 @@ def no_resynchronisation_of_profiles(patch: pytest.MonkeyPatch) -> None:
 
 def own_bit_stays(patch: pytest.MonkeyPatch) -> None:
     """It needs a second fault to do harm: who does not know that a bit is its own has a next hop for it."""
-    original = MaskPlans.__init__
+    original, original_plan = MaskPlans.__init__, relay.Relay._plan
 
-    def init(self: MaskPlans[Any], states: Sequence[Any], neighbours: Mapping[str, Any]) -> None:
-        original(self, states, neighbours)
+    def init(
+        self: MaskPlans[Any], states: Sequence[Any], neighbours: Mapping[str, Any], colours: tuple[int, ...]
+    ) -> None:
+        original(self, states, neighbours, colours)
         for hop, masks in self.hops[:1]:
             masks[hop.level] = masks.get(hop.level, 0) | self.states[hop.level].own
 
-    def plan(self: MaskPlans[Any], _key: bytes, level: int, masks: dict[int, int]) -> MaskPlan[Any]:
-        return MaskPlan(bool(masks.get(level, 0) & self.states[level].own), masks, self.split_by_hop(masks))
+    def plan(self: relay.Relay[Any], hop: Any, key: bytes, ways: bytes, masks: dict[int, int]) -> MaskPlan[Any]:
+        found = original_plan(self, hop, key, ways, masks)
+        found = self._by_label[key] = found._replace(onward=masks, shares=found.plans.split_by_hop(masks))
+        return found
 
     patch.setattr(MaskPlans, "__init__", init)
-    patch.setattr(MaskPlans, "plan", plan)
+    patch.setattr(relay.Relay, "_plan", plan)
 
 
 def masks_are_not_divided(patch: pytest.MonkeyPatch) -> None:
@@ -155,9 +159,9 @@ def masks_are_not_divided(patch: pytest.MonkeyPatch) -> None:
 
     def divide(self: MaskPlans[Any], masks: dict[int, int]) -> HopShares[Any]:
         found = []
-        for hop, _, _ in original(self, masks).hops:
-            all_of_them = {level: mask for level, mask in masks.items() if level >= hop.level}
-            found.append(HopShare(hop, all_of_them, label(all_of_them)))
+        for share in original(self, masks).hops:
+            all_of_them = {level: mask for level, mask in masks.items() if level >= share.hop.level}
+            found.append(share._replace(masks=all_of_them, label=label(all_of_them, share.ways)))
         return HopShares(tuple(found), 0)
 
     patch.setattr(MaskPlans, "split_by_hop", divide)

@@ -49,6 +49,7 @@ class LinkSeen(msgspec.Struct, frozen=True):
     round_trip: float  # seconds; 0 if it was not measured
     onward: int  # events from one to the other
     backward: int
+    base: float = 0.0  # what it costs if it is quick; 0 if nobody tells
 
 
 class UnitSeen(msgspec.Struct, frozen=True):
@@ -238,6 +239,7 @@ def _link(one: str, other: str, near: LinkView | None, far: LinkView | None) -> 
         round_trip=max(end.round_trip for end in known),
         onward=near.events_out if near is not None else known[0].events_in,
         backward=near.events_in if near is not None else known[0].events_out,
+        base=max(end.base for end in known),
     )
 
 

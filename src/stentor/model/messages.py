@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Meta
 
 from stentor.model.attribute import MOST_ATTRIBUTES, Schema
+from stentor.model.colours.plan import Plan
 from stentor.model.colours.wave_messages import WaveMessage
 from stentor.model.errors import Refusal
 from stentor.model.ids import fingerprint
@@ -91,6 +92,7 @@ class AdminTask(enum.StrEnum):
     LEAVE = "leave"  # the network, and stop
     DISMISS = "dismiss"  # the member `name`, which is gone for good
     MOVE_CLIENTS = "move clients"  # ask `count` clients to go to the broker at `address`; nothing to be remembered
+    RECONFIGURE = "reconfigure"  # `scope` by `plan`, as its root; with `force`, take that plan back
     CORRUPT = "corrupt"  # damage the parts of its memory that `name` lists, at random by the seed `count`; done once
 
 
@@ -290,6 +292,8 @@ class AdminRequest(Message, frozen=True, kw_only=True, array_like=True, tag="ord
     cost: AnyCost = 0.0
     force: bool = False
     count: Count = 0
+    scope: Text = ""
+    plan: Plan | None = None
 
 
 class AdminReceipt(Message, frozen=True, array_like=True, tag="ordered", gc=False):

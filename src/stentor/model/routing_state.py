@@ -6,11 +6,13 @@ want is no part of the value: it changes all the time, and is too large to be co
 masks are made of its numbers.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Generic, TypeVar
 
 import msgspec
 
+from stentor.model.colours.colour import COLOURS
+from stentor.model.colours.plan import Side
 from stentor.model.ids import fingerprint
 
 I = TypeVar("I")  # noqa: E741 - the index of what members want
@@ -48,3 +50,45 @@ class RoutingState(msgspec.Struct, Generic[I], frozen=True, kw_only=True):
         bits = {unit: 1 << number for unit, number in self.numbers.items()}
         assert sum(bits[unit] for unit in self.costs) == self.members, f"{self.scope!r}: ways that cost nothing"
         assert self.own in (0, *bits.values()), f"{self.scope!r}: our own number is nobody's"
+
+
+Sides = tuple[Side | None, ...]  # by level; None where no plan is under way
+
+
+class RoutingTables(Generic[I]):
+    """The routing states of all scopes around a broker, for parcels of every colour.
+
+    Colours differ only while a plan is under way in a scope. States are computed when a parcel needs them first, and
+    colours that mean the same have the same ones.
+    """
+
+    def __init__(
+        self,
+        current: tuple[int, ...],
+        sides: tuple[Sides, ...],
+        compute: Callable[[Sides], tuple[RoutingState[I], ...]],
+        held: tuple[Mapping[int, int], ...],
+    ) -> None:
+        self.current = current  # the colour of each level that events get here, the lowest level first
+        self.sides = sides  # of each level and colour
+        self.held = held  # whom events have to wait for that got their colours below a level here: by that level
+        self._compute = compute
+        self._states: dict[Sides, tuple[RoutingState[I], ...]] = {}
+
+    @staticmethod
+    def uniform(states: Sequence[RoutingState[I]]) -> "RoutingTables[I]":
+        """Return the tables of a broker to which all colours are the same."""
+        depth = len(states)
+        return RoutingTables((0,) * depth, ((None,) * COLOURS,) * depth, lambda _: tuple(states), ({},) * (depth + 1))
+
+    def states(self, colours: tuple[int, ...]) -> tuple[RoutingState[I], ...]:
+        """Return the states by which parcels of these colours are routed."""
+        sides = tuple(self.sides[level][colour] for level, colour in enumerate(colours))
+        if sides not in self._states:
+            self._states[sides] = self._compute(sides)
+        return self._states[sides]
+
+    @property
+    def has_plans(self) -> bool:
+        """Whether colours differ in any scope."""
+        return any(side is not None for sides in self.sides for side in sides)

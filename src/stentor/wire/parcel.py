@@ -13,29 +13,36 @@
        event frames
 
 A mask has a bit for each member of a scope that this copy is for. Copies are for different members, so that nobody
-gets an event twice, whatever happens to routes. Colours, exits, records, the version of states and the gain are all 0
-today: there is room for them, so that parcels change once.
+gets an event twice, whatever happens to routes. The colour of a level says by which topology of that scope a parcel is
+routed; colours of levels below that of a link are 0 there, and whoever takes the parcel in chooses its own. Exits,
+records, the version of states and the gain are all 0 today: there is room for them, so that parcels change once.
 """
 
 import struct
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from xxhash import xxh3_64_intdigest
 
+from stentor.model.colours.colour import COLOURS
 from stentor.model.errors import FrameError, Refusal
 from stentor.wire.frame import PARCEL, PARCEL_VERSION, SHORTEST_EVENTS
 from stentor.wire.head import length_of, topic_and_schema_of
 
 HEADER = struct.Struct("<IBBBxIH2xQ8s")  # as far as the address
-ADDRESS = struct.Struct("<BBH8H8H4x")  # as far as the masks
+ADDRESS = struct.Struct("<BBH16s8H4x")  # as far as the masks
 LEVELS_AT: Final = HEADER.size  # where the address begins, with the levels
 HEADER_SIZE: Final = HEADER.size + ADDRESS.size
+WAYS_AT: Final = LEVELS_AT + 4  # where the colours and exits of all levels begin
+WAYS_SIZE: Final = 16
 MASKS: Final = 1
 MOST_HOPS: Final = 64
 SOFT_PARCEL: Final = 256 << 10  # bytes of frames, if there is more than one
+
+NO_WAYS: Final = bytes(WAYS_SIZE)
 
 Masks = dict[int, int]  # by level, the same for all events
 MaskArrays = dict[int, NDArray[np.uint64]]  # by level and event
@@ -51,6 +58,7 @@ class Parcel(NamedTuple):
     hops: int
     contents: int
     matchings: bytes
+    ways: bytes  # colours of all levels, as they stand in the parcel
     masks: Masks | None
     arrays: MaskArrays | None
     start: int
@@ -69,13 +77,16 @@ def parse(data: bytes, at: int) -> Parcel:
     start = at + HEADER_SIZE + each * len(levels)
     if not levels or not count or flags & ~MASKS or start + SHORTEST_EVENTS > end:
         raise FrameError(Refusal.CORRUPT, "a parcel whose parts do not fit into it")
+    ways = ways_at(data, at)
+    colours_of(ways)
     if not flags & MASKS:
         words = struct.unpack_from(f"<{len(levels)}Q", data, at + HEADER_SIZE)
-        return Parcel(levels, count, hops, contents, matchings, dict(zip(levels, words, strict=True)), None, start, end)
+        masks = dict(zip(levels, words, strict=True))
+        return Parcel(levels, count, hops, contents, matchings, ways, masks, None, start, end)
     arrays = {
         level: np.frombuffer(data, "<u8", count, at + HEADER_SIZE + place * each) for place, level in enumerate(levels)
     }
-    return Parcel(levels, count, hops, contents, matchings, None, arrays, start, end)
+    return Parcel(levels, count, hops, contents, matchings, ways, None, arrays, start, end)
 
 
 def first_frame(data: bytes, at: int) -> int:
@@ -91,10 +102,29 @@ def addressed(data: bytes, at: int, first: int) -> bytes:
     return data[at + LEVELS_AT : first]
 
 
-def label(masks: Mapping[int, int]) -> bytes:
+def ways_at(data: bytes, at: int) -> bytes:
+    """Return the colours of all levels of the parcel that begins here, as they stand in it."""
+    return data[at + WAYS_AT : at + WAYS_AT + WAYS_SIZE]
+
+
+def ways_of(colours: Sequence[int], level: int = 0) -> bytes:
+    """Return colours of levels, the lowest first, as they stand in parcels on links of a level."""
+    return struct.pack("<8H", *(0,) * level, *colours[level:], *(0,) * (8 - len(colours)))
+
+
+@cache
+def colours_of(ways: bytes) -> tuple[int, ...]:
+    """Return the colours of all levels; FrameError if there are others than three. Few are ever under way."""
+    colours = struct.unpack("<8H", ways)
+    if max(colours) >= COLOURS:
+        raise FrameError(Refusal.CORRUPT, "a parcel with a colour or an exit that cannot be")
+    return colours
+
+
+def label(masks: Mapping[int, int], ways: bytes = NO_WAYS) -> bytes:
     """Return the address of parcels that are for the same members as a whole; made once for many parcels."""
     levels = sorted(masks)
-    return _address(levels, 0) + struct.pack(f"<{len(levels)}Q", *[masks[level] for level in levels])
+    return _address(levels, 0, ways) + struct.pack(f"<{len(levels)}Q", *[masks[level] for level in levels])
 
 
 def head(label: bytes, size: int, count: int, hops: int, contents: int, matchings: bytes) -> bytes:
@@ -104,23 +134,29 @@ def head(label: bytes, size: int, count: int, hops: int, contents: int, matching
 
 
 def wrap(
-    masks: MaskArrays, frames: Sequence[bytes | memoryview], count: int, hops: int, contents: int, matchings: bytes
+    masks: MaskArrays,
+    frames: Sequence[bytes | memoryview],
+    count: int,
+    hops: int,
+    contents: int,
+    matchings: bytes,
+    ways: bytes = NO_WAYS,
 ) -> bytes:
     """A parcel of events that are for different members each, or for the same: then one mask is enough."""
     levels = [level for level in sorted(masks) if masks[level].any()]
     firsts = {level: int(masks[level][0]) for level in levels}
     size = sum(map(len, frames))
     if all((masks[level] == masks[level][0]).all() for level in levels):
-        return b"".join((head(label(firsts), size, count, hops, contents, matchings), *frames))
+        return b"".join((head(label(firsts, ways), size, count, hops, contents, matchings), *frames))
     length = HEADER_SIZE + 8 * len(levels) * count + size
     start = HEADER.pack(length, PARCEL, PARCEL_VERSION, hops, count, 0, contents, matchings)
     words = [masks[level].astype("<u8").tobytes() for level in levels]
-    return b"".join((start, _address(levels, MASKS), *words, *frames))
+    return b"".join((start, _address(levels, MASKS, ways), *words, *frames))
 
 
-def _address(levels: Sequence[int], flags: int) -> bytes:
+def _address(levels: Sequence[int], flags: int, ways: bytes) -> bytes:
     """Return all of an address but for its masks."""
-    return ADDRESS.pack(sum(1 << level for level in levels), flags, 0, *(0,) * 16)
+    return ADDRESS.pack(sum(1 << level for level in levels), flags, 0, ways, *(0,) * 8)
 
 
 def contents_of(data: bytes, start: int, end: int) -> tuple[int, dict[tuple[int, int], None]]:

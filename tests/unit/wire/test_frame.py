@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 
 from stentor.model.attribute import Kind, Schema
 from stentor.model.colours.manifest import ManifestRow
+from stentor.model.colours.plan import Plan, PlanStage, TopologyChange
+from stentor.model.colours.plan_messages import Announce, Go, PlanAnswer, Poll
 from stentor.model.colours.wave_messages import Ack, Place, Rejoin, RootClaim, Rotate, ScopeManifest
 from stentor.model.errors import FrameError, Refusal
 from stentor.model.ids import SubscriptionId
@@ -86,6 +88,8 @@ texts = st.text("abz09_-.", min_size=1, max_size=20)
 floats = st.floats(0, 1e6)
 stamps = st.tuples(i64, texts)
 wants = st.lists(st.tuples(texts, texts), max_size=3).map(tuple)
+changes = st.builds(TopologyChange, near=texts, far=texts, before=i64, after=i64, address=texts)
+plans = st.builds(Plan, i64, st.lists(changes, max_size=3).map(tuple))
 rows = st.lists(
     st.builds(
         ManifestRow,
@@ -207,6 +211,10 @@ MESSAGES: dict[type[Message], st.SearchStrategy[Message]] = {
     RootClaim: st.builds(RootClaim, scope=texts, root=texts, rank=i64, depth=i64),
     Rejoin: st.builds(Rejoin, scope=texts, broker=texts, has_room=st.booleans(), trail=st.lists(texts).map(tuple)),
     Place: st.builds(Place, scope=texts, broker=texts, parent=texts, root=texts, rank=i64, round=i64, address=texts),
+    Announce: st.builds(Announce, scope=texts, plan=plans, stage=st.sampled_from(PlanStage), withdrawn=st.booleans()),
+    Poll: st.builds(Poll, scope=texts, plan=i64, turn=i64, is_known=st.booleans()),
+    PlanAnswer: st.builds(PlanAnswer, scope=texts, plan=i64, turn=i64, brokers=i64, sent=i64, complaint=texts),
+    Go: st.builds(Go, texts, i64),
 }
 messages = st.one_of(list(MESSAGES.values()))
 

@@ -1,17 +1,25 @@
-"""`stentor link`: join brokers of a running network, part them, and say what a link costs."""
+"""`stentor link`: join brokers of a running network, part them, and say what a link costs.
+
+All of it goes by plans, which lose no event; `--at-once` is the sudden way, for networks that are not well.
+"""
 
 import asyncio
+import enum
 from typing import Annotated
 
 import typer
 
 from stentor.admin import network as operation
+from stentor.admin.plans import draw_plan
+from stentor.cli.network.planned import carry_out
 from stentor.cli.network.search import Found, Search
 from stentor.cli.terminal.options import TlsOption, TokenOption, UrlOption, WaitOption
+from stentor.model.colours.plan import TopologyChange
 from stentor.model.errors import InvalidInput, Refused, StentorError, Unreachable
 from stentor.model.messages import AdminTask
-from stentor.model.reports.view import LinkView
+from stentor.model.reports.view import LinkView, NetworkView
 from stentor.model.scope import ScopePath
+from stentor.nodes.network.link_cost import thousandths
 
 app = typer.Typer(help="Links between brokers of a running network; brokers remember them.", no_args_is_help=True)
 
@@ -19,6 +27,9 @@ FromArgument = Annotated[str, typer.Argument(metavar="FROM", help="A broker: its
 ToArgument = Annotated[str, typer.Argument(metavar="TO", help="Another broker.")]
 CostOption = Annotated[float | None, typer.Option("--cost", help="Instead of that of the link's level.")]
 ForceOption = Annotated[bool, typer.Option("--force", help="Also if the network falls apart.")]
+AtOnceOption = Annotated[
+    bool, typer.Option("--at-once", help="Not by a plan: events under way may be lost, or come too late.")
+]
 TimeoutOption = Annotated[float, typer.Option("--timeout", help="Seconds to wait until it is so.")]
 
 _PAUSE = 0.1
@@ -30,14 +41,23 @@ def add(
     target: ToArgument,
     cost: CostOption = None,
     timeout: TimeoutOption = 10.0,
+    at_once: AtOnceOption = False,
     url: UrlOption = None,
     tls: TlsOption = None,
     token: TokenOption = None,
     wait: WaitOption = 0.0,
 ) -> None:
-    """Make FROM open a link to TO, and again whenever it is lost, also after a restart."""
+    """Make FROM open a link to TO, and again whenever it is lost, also after a restart.
+
+    Events use it from one moment on, everywhere; none is lost or overtaken.
+    """
     check_cost(cost)
-    asyncio.run(_add(Search(url, tls, wait, token), origin, target, cost, timeout))
+    search = Search(url, tls, wait, token)
+    if at_once:
+        asyncio.run(_add(search, origin, target, cost, timeout))
+        return
+    ends = asyncio.run(change_link(search, origin, target, Wanted.THERE, cost))
+    typer.echo(f"{ends} are linked" + ("" if cost is None else f", cost {cost:g}"))
 
 
 @app.command()
@@ -45,13 +65,21 @@ def remove(
     origin: FromArgument,
     target: ToArgument,
     force: ForceOption = False,
+    at_once: AtOnceOption = False,
     url: UrlOption = None,
     tls: TlsOption = None,
     token: TokenOption = None,
     wait: WaitOption = 0.0,
 ) -> None:
-    """Remove the link between two brokers, for good; refused if the network would be in two parts."""
-    ends = asyncio.run(_change(Search(url, tls, wait, token), origin, target, AdminTask.REMOVE_LINK, force=force))
+    """Remove the link between two brokers, for good; refused if the network would be in two parts.
+
+    It is closed when nothing is under way on it any more. With --force, at once.
+    """
+    search = Search(url, tls, wait, token)
+    if at_once or force:
+        ends = asyncio.run(_change(search, origin, target, AdminTask.REMOVE_LINK, force=force))
+    else:
+        ends = asyncio.run(change_link(search, origin, target, Wanted.GONE))
     typer.echo(f"{ends} are no longer linked")
 
 
@@ -60,6 +88,7 @@ def cost(
     origin: FromArgument,
     target: ToArgument,
     cost: Annotated[float, typer.Argument(help="More than 0; distances are sums of costs.")],
+    at_once: AtOnceOption = False,
     url: UrlOption = None,
     tls: TlsOption = None,
     token: TokenOption = None,
@@ -67,7 +96,11 @@ def cost(
 ) -> None:
     """Set what the link between two brokers costs; it is dearer while it is slow."""
     check_cost(cost)
-    ends = asyncio.run(_change(Search(url, tls, wait, token), origin, target, AdminTask.SET_COST, cost=cost))
+    search = Search(url, tls, wait, token)
+    if at_once:
+        ends = asyncio.run(_change(search, origin, target, AdminTask.SET_COST, cost=cost))
+    else:
+        ends = asyncio.run(change_link(search, origin, target, Wanted.THERE, cost, is_new=False))
     typer.echo(f"the link of {ends} costs {cost:g}")
 
 
@@ -123,6 +156,49 @@ async def _change(
         # "ask there" is no answer for somebody who asked at both ends
         raise next((error for error in refusals if "ask there" not in str(error)), refusals[0])
     return f"{one.name} and {other.name or other.address}"
+
+
+class Wanted(enum.Enum):
+    """What a link between two brokers shall be."""
+
+    THERE = "there"
+    GONE = "gone"
+
+
+async def change_link(
+    search: Search, origin: str, target: str, wanted: Wanted, cost: float | None = None, *, is_new: bool = True
+) -> str:
+    """Change one link by a plan; returns who its ends are."""
+    one, other = await _ends(search, origin, target)
+    if not other.name:
+        raise Unreachable(f"no broker answers at {other.address}: --at-once makes {one.name} dial it until one does")
+    view = await search.view_at(one.address)
+    level = ScopePath.parse(one.name).level_of_difference(ScopePath.parse(other.name))
+    if level < 0:
+        raise InvalidInput(f"{one.name} cannot be linked with itself")
+    known = _link(other, view.links)
+    if known is None and (wanted is Wanted.GONE or not is_new):
+        raise InvalidInput(f"there is no link between {one.name} and {other.name}")
+    if known is not None and wanted is Wanted.THERE and is_new:
+        raise InvalidInput(f"there is a link between {one.name} and {other.name} already")
+    scope = view.scopes[level].scope
+    change = TopologyChange(
+        near=one.name,
+        far=other.name,
+        before=0 if known is None else thousandths(known.base or known.cost),
+        after=0 if wanted is Wanted.GONE else thousandths(cost or _usual_cost(view, level)),
+        address=other.address,
+    )
+    if change.before == change.after:
+        return f"{one.name} and {other.name}"
+    await carry_out(search, view, scope, draw_plan([change]))
+    return f"{one.name} and {other.name}"
+
+
+def _usual_cost(view: NetworkView, level: int) -> float:
+    """Return what links of a level cost, as far as a broker has any; otherwise as much as by default."""
+    costs = [each.base or each.cost for each in view.links if each.level == level]
+    return min(costs) if costs else float(level + 1)
 
 
 async def _ends(search: Search, origin: str, target: str) -> tuple[Found, Found]:

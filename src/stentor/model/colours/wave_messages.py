@@ -8,6 +8,8 @@ from msgspec import Meta
 
 from stentor.model.colours.colour import LAST_ROUND
 from stentor.model.colours.manifest import ManifestRows
+from stentor.model.colours.plan import NO_PLAN, TopologyChanges
+from stentor.model.colours.plan_messages import Announce, Go, PlanAnswer, Poll
 from stentor.model.message import Message
 from stentor.model.ranges import Address, Count, Id, Path
 
@@ -31,6 +33,7 @@ class Rotate(Message, frozen=True, kw_only=True, array_like=True, tag="rotate", 
     depth: Depth  # of the receiver
     manifest: Id  # a digest of it
     rows: ManifestRows | None = None  # the manifest, if it has changed
+    plan: Id = NO_PLAN  # that is activated with this round
 
 
 class Ack(Message, frozen=True, kw_only=True, array_like=True, tag="ack wave", gc=False):
@@ -48,6 +51,7 @@ class Ack(Message, frozen=True, kw_only=True, array_like=True, tag="ack wave", g
     height: Depth = 0  # of the subtree
     confirmed: Id = 0  # members whose owners stand by their rows, as a mask of the numbers in the manifest
     rows: ManifestRows = ()  # of owners who do not
+    requests: TopologyChanges = ()  # what brokers below would have changed: the root makes a plan of it
     free: Path = ""  # a broker with room for one more child, if there is any
     free_address: Address = ""  # where that one listens
 
@@ -96,5 +100,16 @@ class Place(Message, frozen=True, kw_only=True, array_like=True, tag="place", gc
     trail: Trail = ()  # who still has to pass it on, the last one first
 
 
-WaveMessage = Rotate | Ack | ScopeManifest | RootClaim | Rejoin | Place
-WAVE_MESSAGES: tuple[type[Message], ...] = (Rotate, Ack, ScopeManifest, RootClaim, Rejoin, Place)
+WaveMessage = Rotate | Ack | ScopeManifest | RootClaim | Rejoin | Place | Announce | Poll | PlanAnswer | Go
+WAVE_MESSAGES: tuple[type[Message], ...] = (
+    Rotate,
+    Ack,
+    ScopeManifest,
+    RootClaim,
+    Rejoin,
+    Place,
+    Announce,
+    Poll,
+    PlanAnswer,
+    Go,
+)

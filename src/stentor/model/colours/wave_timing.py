@@ -16,6 +16,8 @@ _DELAY_MAX_S = 0.1  # by default: crowded machines hold a process up for tens of
 _HEIGHT = 64  # by default: as many as a cluster has members
 _DEGREE = 64
 _AUDIT_ROUNDS = 1
+_DRAIN_WITHIN_S = 10.0  # by default: longer than a link that carries anything keeps a queue
+_PREPARE_WITHIN_S = 30.0  # a broker that has just been started is there by then
 _ROUNDING_S = 1e-6  # by which sums of decimals miss: 2 · (6 · 0.1) + 0.5 is a little more than 1.7
 
 
@@ -27,6 +29,7 @@ class ColourSettings(msgspec.Struct, frozen=True, kw_only=True):
     delay_max: float = 0.0  # δ_max: seconds that a wave needs from a parent to its child
     degree: int = 0  # b: children that a broker has at most
     height: int = 0  # h: brokers below the root on any way down, at most
+    drain_within: float = 0.0  # seconds that a plan waits for what is under way by the topology before it
     roots: tuple[str, ...] = ()  # brokers that are to be the root, the first that can; then the others, by name
 
 
@@ -37,6 +40,8 @@ class WaveTiming(msgspec.Struct, frozen=True, kw_only=True):
     delay_max: float
     height: int
     degree: int
+    drain_within: float = _DRAIN_WITHIN_S
+    prepare_within: float = _PREPARE_WITHIN_S  # seconds after which a plan is undone whose links are not all there
 
     @property
     def crossing(self) -> float:
@@ -78,7 +83,13 @@ def timing_of(settings: ColourSettings) -> WaveTiming:
             f"xi = {period:g} is too short for waves that take up to {height * delay_max:g} s "
             f"(height {height}, delta_max {delay_max:g}): the smallest that works is {_rounded_up(least):.10g}"
         )
-    return WaveTiming(period=period, delay_max=delay_max, height=height, degree=settings.degree or _DEGREE)
+    return WaveTiming(
+        period=period,
+        delay_max=delay_max,
+        height=height,
+        degree=settings.degree or _DEGREE,
+        drain_within=settings.drain_within or _DRAIN_WITHIN_S,
+    )
 
 
 def _rounded_up(seconds: float) -> float:

@@ -3,6 +3,7 @@
 import msgspec
 
 from stentor.model.colours.legality import TreeView
+from stentor.model.colours.plan import PlanView
 
 
 class ColourView(msgspec.Struct, frozen=True, kw_only=True):
@@ -16,3 +17,4 @@ class ColourView(msgspec.Struct, frozen=True, kw_only=True):
     unanswered: int = 0  # children that it left out because they did not answer
     rejoined: int = 0  # how often it was given a parent
     replaced: int = 0  # copies of what members say that were not as their owners say
+    plans: tuple[PlanView, ...] = ()  # those of the scope that it has carried out as its root, or will

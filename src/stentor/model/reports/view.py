@@ -57,6 +57,7 @@ class LinkView(msgspec.Struct, frozen=True, gc=False):
     bytes_in: int
     bytes_out: int
     queued: int
+    base: float = 0.0  # what it costs if it is quick; 0 if it is down
 
 
 class NetworkView(msgspec.Struct, frozen=True):

@@ -1,6 +1,7 @@
 """Admin: what operators make a broker do at run time. Written down first, then carried out and confirmed."""
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 import msgspec
 
@@ -19,6 +20,14 @@ LEFT = "left the network for good"
 MOST_COST = 1_000_000
 
 
+class CarriedOut(NamedTuple):
+    """What an operator asked is done."""
+
+    link: LinkId  # of whoever asked
+    receipt: AdminReceipt
+    parted: LinkSession | None  # whose link ends with it
+
+
 class AdminRequests:
     """What operators asked of one broker: requests under way, and on its disk those that the next start must know."""
 
@@ -26,9 +35,8 @@ class AdminRequests:
         self._network = network
         self._redirection = redirection
         self._step = step
-        self._pending: dict[
-            int, tuple[LinkId, AdminRequest]
-        ] = {}  # that are being written down, and who waits for them
+        # Those that are being written down, and who waits for them; nobody does if they are done already.
+        self._pending: dict[int, tuple[LinkId, AdminRequest] | None] = {}
         self._last = 0
 
     def recall(self, records: Iterable[bytes]) -> None:
@@ -53,26 +61,49 @@ class AdminRequests:
             self._step.emit(Scramble(parse_damage(order.name.split()), order.count))
             self._step.report("warning", "memory damaged as ordered", parts=order.name, seed=order.count)
             return AdminReceipt(order.token)
+        if order.task is AdminTask.RECONFIGURE:  # the brokers of the scope remember it until it is over
+            return self._reconfigure(order)
         about = self._dialled(order)
         if about is not None:  # at the next start nobody has said yet who is there
             order = msgspec.structs.replace(order, address=about.settings.address)
-        self._last += 1
-        self._pending[self._last] = client.connection.link, order
-        self._step.emit(Append(LOG, self._last, (msgspec.msgpack.encode(order),)))
+        self._write_down(order, client.connection.link)
         return None
 
-    def carry_out(self, token: int) -> tuple[LinkId, AdminReceipt, LinkSession | None]:
+    def remember(self, order: AdminRequest) -> None:
+        """Have something written down that a plan has done."""
+        self._write_down(order, None)
+
+    def _write_down(self, order: AdminRequest, link: LinkId | None) -> None:
+        self._last += 1
+        self._pending[self._last] = None if link is None else (link, order)
+        self._step.emit(Append(LOG, self._last, (msgspec.msgpack.encode(order),)))
+
+    def _reconfigure(self, order: AdminRequest) -> AdminReceipt:
+        assert order.plan is not None, "what has no plan is refused"
+        colours = self._network.colouring.of_scope(order.scope)
+        assert colours is not None, "scopes that are not around us are refused"
+        reason = colours.planning.abort(order.plan.number) if order.force else colours.request(order.plan)
+        return AdminReceipt(order.token, Refusal.PROTOCOL if reason else None, reason)
+
+    def carry_out(self, token: int) -> "CarriedOut | None":
         """It will be remembered, so it is done. Return who is to be told what, and whose link it ends."""
-        link, request = self._pending.pop(token)
+        waiting = self._pending.pop(token)
+        if waiting is None:
+            return None
+        link, request = waiting
         self._step.report("info", "ordered", task=request.task, name=request.name or request.address)
         if request.task is AdminTask.LEAVE:
             self._step.emit(Stop(LEFT))
-            return link, AdminReceipt(request.token), None
-        return link, AdminReceipt(request.token), self._do(request)
+            return CarriedOut(link, AdminReceipt(request.token), None)
+        return CarriedOut(link, AdminReceipt(request.token), self._do(request))
 
-    def fail(self, token: int, reason: str) -> tuple[LinkId, AdminReceipt]:
+    def fail(self, token: int, reason: str) -> tuple[LinkId, AdminReceipt] | None:
         """It would not be remembered, so it is not done. Return who is to be told."""
-        link, request = self._pending.pop(token)
+        waiting = self._pending.pop(token)
+        if waiting is None:
+            self._step.report("error", "a change of links is not remembered", reason=reason)
+            return None
+        link, request = waiting
         return link, AdminReceipt(request.token, Refusal.BUSY, f"cannot write that down: {reason}")
 
     def _refusal(self, order: AdminRequest) -> str:
@@ -101,7 +132,17 @@ class AdminRequests:
                     return f"{name} is there: make it leave, or stop it first"
             case AdminTask.CORRUPT:
                 return self._refusal_to_corrupt(order)
+            case AdminTask.RECONFIGURE:
+                return self._refusal_to_reconfigure(order)
         return ""
+
+    def _refusal_to_reconfigure(self, order: AdminRequest) -> str:
+        colours, plan = self._network.colouring.of_scope(order.scope), order.plan
+        if colours is None:
+            return f"{self._network.context.name} is in no scope {order.scope!r}"
+        if plan is None or not plan.number:
+            return "a reconfiguration without a plan"
+        return "" if order.force else self._network.colouring.refusal(order.scope, plan)
 
     def _refusal_to_corrupt(self, order: AdminRequest) -> str:
         if not self._network.settings.chaos:

@@ -114,7 +114,7 @@ class Broker:
         self._unflushed: Unflushed = {}  # outboxes that have something to send at the end of this step
         policies = ScopePolicies(Context(path).scopes, network.forwarding, network.topics, network.channels)
         self._forwarder = forwarder = Forwarder(limits, self._unflushed, policies, self._on_subscription_change)
-        self.network = BrokerNetwork(path, network, limits, policies, forwarder, step, self._on_charter_change, version)
+        self.network = BrokerNetwork(path, network, limits, policies, forwarder, step, self, version)
         self._subscriptions = Subscriptions(forwarder.table, limits)
         own = LocalClient(str(path), _OWN_LINK, limits, forwarder, self.network.relay, self._subscriptions)
         self._tracer = BrokerTracer(str(path), own, forwarder.table, network, step)
@@ -249,9 +249,15 @@ class Broker:
     def _on_subscription_change(self, subscription: BrokerSubscription[Outbox], comes: bool) -> None:
         self.network.feed.on_subscription_change(subscription, comes)
 
-    def _on_charter_change(self, topic: str) -> None:
+    def on_charter_change(self, topic: str) -> None:
         self._keeper.on_charter_change(topic)
         self._access.on_charter_change(topic)
+
+    def end_link(self, session: LinkSession, reason: str) -> None:
+        self._sessions.refuse(session, Refusal.CLOSING, reason)
+
+    def remember(self, request: AdminRequest) -> None:
+        self._admin.remember(request)
 
     # ---- messages
 
@@ -335,10 +341,11 @@ class Broker:
 
     def _on_appended(self, happened: Appended) -> None:
         if happened.log == admin.LOG:
-            link, receipt, parted = self._admin.carry_out(happened.token)
-            self._sessions.answer(link, receipt)
-            if parted is not None:
-                self._sessions.refuse(parted, Refusal.CLOSING, "an operator removed the link")
+            done = self._admin.carry_out(happened.token)
+            if done is not None:
+                self._sessions.answer(done.link, done.receipt)
+                if done.parted is not None:
+                    self.end_link(done.parted, "an operator removed the link")
             return
         if happened.log == ACCESS_LOG:
             self.network.access.appended()
@@ -351,7 +358,9 @@ class Broker:
 
     def _on_append_failure(self, happened: AppendFailed) -> None:
         if happened.log == admin.LOG:
-            self._sessions.answer(*self._admin.fail(happened.token, happened.reason))
+            failed = self._admin.fail(happened.token, happened.reason)
+            if failed is not None:
+                self._sessions.answer(*failed)
             return
         if happened.log == ACCESS_LOG:
             self.network.access.append_failed(happened.reason)

@@ -108,6 +108,7 @@ def _links(network: BrokerNetwork) -> list[LinkView]:
                 bytes_in=connection.received,
                 bytes_out=connection.outbox.position,
                 queued=connection.outbox.queued,
+                base=peer.cost.base / 1000,
             )
         )
     for address, outgoing in sorted(network.outgoing.links.items()):
@@ -152,7 +153,7 @@ def explain(
             units=tuple(network.routes.units_behind(share)),
             passes=hop.channel is None or bool(hop.channel.admits(batch)[0]),
         )
-        for hop, share, _ in relay.split_by_hop({level: mask for level, mask in masks.items() if mask}).hops
+        for hop, share, *_ in relay.split_by_hop({level: mask for level, mask in masks.items() if mask}).hops
     ]
     explanation = Explanation(
         node=context.name,

@@ -11,12 +11,16 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from stentor.machine import Step
+from stentor.model.colours.colour import COLOURS, Colour, current_colour
 from stentor.model.colours.manifest import ManifestRow
+from stentor.model.colours.plan import Plan, PlanStage
 from stentor.model.colours.wave_messages import WaveMessage
 from stentor.model.colours.wave_timing import ColourSettings, timing_of
 from stentor.model.errors import FrameError, Refusal
 from stentor.model.reports.colour_view import ColourView
+from stentor.model.routing_state import Sides
 from stentor.nodes.network.anti_entropy import AntiEntropy
+from stentor.nodes.network.plan_work import PlannedLinks, ScopePlanWork
 from stentor.protocols.colours.scope_colours import ScopeColours, WaveDue
 from stentor.protocols.colours.scope_surroundings import ScopeSurroundings
 from stentor.protocols.connection.outbox import Outbox
@@ -26,6 +30,8 @@ from stentor.protocols.dissemination.profiles import Profiles
 from stentor.protocols.dissemination.relay import Relay
 from stentor.protocols.neighbours import Neighbours
 from stentor.protocols.overlay.gateways import Gateways
+from stentor.protocols.overlay.plan_check import plan_refusal
+from stentor.protocols.overlay.planned_topology import PlannedTopology
 
 
 class ScopeMembers:
@@ -139,6 +145,7 @@ class Colouring:
         neighbours: Neighbours,
         address: str,
         dial: Callable[[str], None],
+        links: PlannedLinks,
         step: Step,
     ) -> None:
         """`address` is where this broker listens, and `dial` opens a link to somebody else's."""
@@ -148,12 +155,14 @@ class Colouring:
         self._gateways = gateways
         self._relay = relay
         self.members = [ScopeMembers(level, gateways, profiles, anti_entropy, step) for level in range(context.depth)]
+        self._work = [ScopePlanWork(level, gateways.graph, relay, links) for level in range(context.depth)]
         self.scopes = [
             _colours_of(
                 ScopeSurroundings(scope, level, address, neighbours, dial, step),
                 context.name,
                 settings,
                 self.members[level],
+                self._work[level],
             )
             for level, scope in enumerate(context.scopes)
         ]
@@ -194,6 +203,49 @@ class Colouring:
             self.repaired += self._gateways.rebuild()
             self._relay.forget_plans()
 
+    def of_scope(self, scope: str) -> ScopeColours | None:
+        """Return the colours of a scope around us."""
+        return self.scopes[self._scopes.index(scope)] if scope in self._scopes else None
+
+    def refusal(self, scope: str, plan: Plan) -> str:
+        """Return why a plan cannot be carried out; "" if it can."""
+        return plan_refusal(self._gateways.graph, self._scopes.index(scope), plan)
+
+    # ---- what colours mean
+
+    @property
+    def generations(self) -> tuple[int, ...]:
+        """Numbers that change whenever colours mean something else, or others are current."""
+        rounds = [colours.tree.round for colours in self.scopes]
+        return (*rounds, *(work.generation for work in self._work))
+
+    @property
+    def current(self) -> tuple[int, ...]:
+        """The colour of each level that events get here, the lowest level first."""
+        return tuple(current_colour(colours.tree.round) for colours in self.scopes)
+
+    @property
+    def sides(self) -> tuple[Sides, ...]:
+        """By which side of a plan parcels of each level and colour are routed."""
+        return tuple(
+            tuple(colours.announced.side(Colour(colour), colours.tree.round) for colour in range(COLOURS))
+            for colours in self.scopes
+        )
+
+    @property
+    def planned(self) -> list[PlannedTopology | None]:
+        """What the plan of each level changes; None without one."""
+        return [work.topology for work in self._work]
+
+    @property
+    def finished(self) -> list[PlannedTopology]:
+        """What plans of all levels have changed that some may not know of yet."""
+        return [topology for work in self._work for topology in work.finished]
+
+    def holds(self, level: int) -> bool:
+        """Return whether events wait until the topology before a plan of a level has drained."""
+        return self.scopes[level].announced.stage is PlanStage.SWITCHED
+
     # ---- for those who ask
 
     def views(self) -> dict[str, ColourView]:
@@ -208,6 +260,7 @@ class Colouring:
                 unanswered=colours.wave.unanswered,
                 rejoined=colours.rejoining.rejoined,
                 replaced=members.dropped,
+                plans=colours.planning.views(),
             )
             for colours, members in zip(self.scopes, self.members, strict=True)
         }
@@ -227,7 +280,11 @@ class Colouring:
 
 
 def _colours_of(
-    around: ScopeSurroundings, name: str, settings: Mapping[str, ColourSettings], members: ScopeMembers
+    around: ScopeSurroundings,
+    name: str,
+    settings: Mapping[str, ColourSettings],
+    members: ScopeMembers,
+    work: ScopePlanWork,
 ) -> ScopeColours:
     chosen = settings.get(around.scope, ColourSettings())
-    return ScopeColours(around, name, chosen.roots, timing_of(chosen), members)
+    return ScopeColours(around, name, chosen.roots, timing_of(chosen), members, work)

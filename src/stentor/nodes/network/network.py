@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from stentor.machine import SECOND, Step, Timer
-from stentor.model.colours.wave_messages import Ack, Place, Rejoin, RootClaim, Rotate, ScopeManifest
+from stentor.model.colours.wave_messages import WaveMessage
 from stentor.model.errors import FrameError, InvalidInput, Refusal
 from stentor.model.ids import Incarnation, LinkId
 from stentor.model.limits import Limits
@@ -31,6 +31,8 @@ from stentor.nodes.network.colouring import Colouring
 from stentor.nodes.network.link_cost import MeasuredCost, thousandths
 from stentor.nodes.network.neighbour_link import NeighbourLink
 from stentor.nodes.network.outgoing_links import OutgoingLink, OutgoingLinks, Redial
+from stentor.nodes.network.owner import NetworkOwner
+from stentor.nodes.network.plan_links import PlanLinks
 from stentor.nodes.network.profile_feed import ProfileFeed
 from stentor.nodes.network.route_computation import RouteComputation
 from stentor.nodes.network.settings import GatewaySettings as GatewaySettings
@@ -63,10 +65,9 @@ class BrokerNetwork:
         policies: ScopePolicies,
         forwarder: Forwarder[Outbox],
         step: Step,
-        on_charter_change: Callable[[str], None],
+        owner: NetworkOwner,
         version: str = "",
     ) -> None:
-        """`on_charter_change` is told whose charter is another one from now on."""
         self.settings = settings
         self.policies = policies
         self._limits = limits
@@ -76,7 +77,7 @@ class BrokerNetwork:
         self._heartbeat_ns = int(limits.heartbeat * SECOND)
         self._boot = 0
         self.peers: dict[str, NeighbourLink] = {}
-        self._strays: list[tuple[bytes, int]] = []  # parcels that waited on links which were lost in this step
+        self._strays: list[tuple[int, bytes, int]] = []  # parcels that waited on links of a level, lost in this step
         neighbours = Neighbours()  # Invariant: just those who are in `peers`.
         self._neighbours = neighbours
         numbers = settings.numbers or (0,) * len(path.parts)
@@ -85,11 +86,7 @@ class BrokerNetwork:
         self.profiles = Profiles(context, neighbours, forwarder.table, self.gateways.owners)
         self.feed = ProfileFeed(self.profiles, forwarder.table, is_active=bool(settings.gateways))
         self.relay: Relay[Outbox] = Relay(context, forwarder)
-        self.routes = RouteComputation(
-            self.gateways, self.profiles, self.relay, forwarder.table.interests, self.peers, step
-        )
-        self.access = AccessSpread(context.name, neighbours, step, on_charter_change)
-        self.settlement = Settlement(context, self.profiles, neighbours, self.routes.neighbour_towards, step)
+        self.access = AccessSpread(context.name, neighbours, step, owner.on_charter_change)
         self.outgoing = OutgoingLinks(settings.gateways, self._heartbeat_ns, neighbours, step)
         self.shortcuts = Shortcuts(self.gateways, settings.path_length, self.outgoing)
         self._anti_entropy = AntiEntropy(neighbours, self.gateways, self.profiles)
@@ -103,8 +100,13 @@ class BrokerNetwork:
             neighbours,
             settings.address,
             self.outgoing.open_for_tree,
+            PlanLinks(context.name, self.outgoing, self.peers, neighbours, self.set_cost, self.gateways.reprice, owner),
             step,
         )
+        self.routes = RouteComputation(
+            self.gateways, self.profiles, self.relay, forwarder.table.interests, self.peers, self.colouring, step
+        )
+        self.settlement = Settlement(context, self.profiles, neighbours, self.routes.neighbour_towards, step)
         self.timers: dict[type[Timer], Callable[[Any], None]] = {
             Redial: self.outgoing.on_redial,
             NeighboursTimeout: lambda _: self.outgoing.acquaintance.expire(),
@@ -160,6 +162,7 @@ class BrokerNetwork:
         price = MeasuredCost(thousandths(cost or self._usual_cost(level)))
         outbox = session.connection.outbox
         hop = NextHop(name, level, outbox, self.policies.channel(self.context.units[level], unit))
+        outbox.on_drop = hop.take_back
         session.join_network(hop)
         self.peers[name] = NeighbourLink(session, hop, address, price)
         self.feed.activate()
@@ -188,7 +191,8 @@ class BrokerNetwork:
         """A link to a broker is gone."""
         assert session.hop is not None, "only brokers are neighbours"
         name = session.hop.name
-        self._strays += session.connection.outbox.take_waiting()
+        waiting = session.connection.outbox.take_waiting()
+        self._strays += [(session.hop.level, data, count) for data, count in waiting]
         if self.peers[name].session is session:
             self._link_down(name)
             self._step.report("info", "link lost", peer=name, reason=reason)
@@ -213,12 +217,11 @@ class BrokerNetwork:
     def _set_base_cost(self, name: str, cost: float) -> None:
         peer = self.peers[name]
         peer.cost.base = thousandths(cost)
-        self.gateways.reprice(name, peer.cost.now)
+        self.gateways.reprice(name, peer.cost.base)
 
     def _on_round_trip(self, name: str, sent_at: int) -> None:
-        peer = self.peers[name]
-        if peer.measure(max(0, self._step.now - sent_at)):
-            self.gateways.reprice(name, peer.cost.now)
+        """A link may cost something else now: that is for the next plan, because another way moves events."""
+        self.peers[name].measure(max(0, self._step.now - sent_at))
 
     def _usual_cost(self, level: int) -> float:
         costs = self.settings.costs
@@ -248,7 +251,7 @@ class BrokerNetwork:
                 self._on_round_trip(name, message.token)
             case MarkReceipt():
                 self.settlement.hear(message)
-            case Rotate() | Ack() | ScopeManifest() | RootClaim() | Rejoin() | Place():
+            case message if isinstance(message, WaveMessage):
                 self.colouring.hear(name, message)
             case _:
                 if self.access.hear(name, message):

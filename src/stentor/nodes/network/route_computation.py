@@ -1,20 +1,26 @@
-"""Route computation: the connectivity graph becomes one routing state for each scope, which the relay goes by.
+"""Route computation: the connectivity graph becomes routing states for each scope and colour, which the relay goes by.
 
 States are computed from scratch when the graph has changed, at the end of a step. Members of a scope share 64 numbers;
-of two members with the same number the first by name has it.
+of two members with the same number the first by name has it. While a plan is under way in a scope there are two graphs,
+the one before it and the one after it; with plans in several scopes, as many as parcels ask for.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from stentor.machine import Step
-from stentor.model.routing_state import RoutingState
+from stentor.model.colours.plan import Side
+from stentor.model.messages import Presence
+from stentor.model.routing_state import RoutingState, RoutingTables, Sides
+from stentor.nodes.network.colouring import Colouring
 from stentor.nodes.network.neighbour_link import NeighbourLink
 from stentor.protocols.connection.outbox import Outbox
 from stentor.protocols.dissemination.member_interests import InterestIndex
 from stentor.protocols.dissemination.profiles import Profiles
 from stentor.protocols.dissemination.relay import Relay
 from stentor.protocols.neighbours import Neighbour
+from stentor.protocols.overlay.connectivity_graph import ConnectivityGraph
 from stentor.protocols.overlay.gateways import Gateways
+from stentor.protocols.overlay.planned_topology import PlannedTopology
 from stentor.wire.parcel import Masks
 
 
@@ -28,6 +34,7 @@ class RouteComputation:
         relay: Relay[Outbox],
         interests: InterestIndex,
         peers: Mapping[str, NeighbourLink],
+        colouring: Colouring,
         step: Step,
     ) -> None:
         self._gateways = gateways
@@ -37,32 +44,94 @@ class RouteComputation:
         self._relay = relay
         self._interests = interests
         self._peers = peers
+        self._colouring = colouring
         self._step = step
-        self._generation = -1  # of the graph that the states were computed from
+        self._computed_from: tuple[int, ...] = ()  # generations of the graph and of the colours
+        self._graphs: dict[Sides, ConnectivityGraph] = {}
+        self._numbers: list[dict[str, int]] = []  # of all members, by level
         self._clashes: set[str] = set()  # members whose number another has, as people were told
 
     def update(self) -> None:
-        """Compute the states again, if the graph has changed."""
-        if self._generation == self._gateways.generation:
+        """Compute the states again, if the graph or the meaning of a colour has changed."""
+        generations = (self._gateways.generation, *self._colouring.generations)
+        if self._computed_from == generations:
             return
-        self._generation = self._gateways.generation
-        by_unit = {each.unit: each.name for each in reversed(self._by_cost())}  # the best is the last to be remembered
-        states = [self._compute(level, by_unit) for level in range(self._context.depth)]
-        self._relay.adopt(states, {name: peer.hop for name, peer in self._peers.items()})
-        self._sum_up()
-        self._forget_those_who_left()
+        is_moved = self._computed_from[:1] != generations[:1]
+        self._computed_from = generations
+        self._graphs = {}
+        self._numbers = [self._numbers_of(level) for level in range(self._context.depth)]
+        for level in range(self._context.depth):
+            self._profiles.renumber(level, self._others(level))
+        tables = RoutingTables(
+            self._colouring.current, self._colouring.sides, self._states, tuple(self._held(self._colouring.current))
+        )
+        self._relay.adopt(tables, {name: peer.hop for name, peer in self._peers.items()})
+        if is_moved:
+            self._sum_up()
+            self._forget_those_who_left()
 
-    def _compute(self, level: int, by_unit: Mapping[str, str]) -> RoutingState[InterestIndex]:
+    # ---- one graph for each side of a plan
+
+    def _graph_of(self, sides: Sides) -> ConnectivityGraph:
+        """Return the graph on these sides of the plans of all levels."""
+        graph = self._graphs.get(sides)
+        if graph is None:
+            plans = [(topology, Side.AFTER) for topology in self._colouring.finished]
+            plans += [
+                (topology, side)
+                for topology, side in zip(self._colouring.planned, sides, strict=True)
+                if topology is not None and side is not None
+            ]
+            graph = self._graph if not plans else self._graph.edited(lambda presence: _edited(presence, plans))
+            self._graphs[sides] = graph
+        return graph
+
+    def _neighbours_on(self, sides: Sides) -> list[Neighbour]:
+        """Return the neighbours by whom events may go on these sides, the best first."""
+        return [
+            each
+            for each in self._by_cost()
+            if not any(
+                topology is not None and side is not None and topology.hides(each.name, side)
+                for topology, side in zip(self._colouring.planned, sides, strict=True)
+            )
+            and not any(topology.hides(each.name, Side.AFTER) for topology in self._colouring.finished)
+        ]
+
+    def _held(self, current: tuple[int, ...]) -> Iterator[Masks]:
+        """Yield whom events wait for that get their colours here below a level: first below 0, which is none."""
+        held: Masks = {}
+        yield {}
+        sides = self._colouring.sides
+        now = tuple(sides[level][colour] for level, colour in enumerate(current))
+        for level, topology in enumerate(self._colouring.planned):
+            if topology is not None and self._colouring.holds(level):
+                former = (*now[:level], Side.BEFORE, *now[level + 1 :])
+                moved = topology.moved([self._graph_of(former).cache, self._graph_of(now).cache])
+                for unit in moved:
+                    place = self._context.level(unit)
+                    number = None if place is None else self._numbers[place].get(unit)
+                    if place is not None and number is not None and place >= level:
+                        held[place] = held.get(place, 0) | 1 << number
+            yield dict(held)
+
+    # ---- states
+
+    def _states(self, sides: Sides) -> tuple[RoutingState[InterestIndex], ...]:
+        """Return the states of all levels on these sides of their plans."""
+        graph = self._graph_of(sides)
+        by_unit = {each.unit: each.name for each in reversed(self._neighbours_on(sides))}  # the best is remembered
+        return tuple(self._compute(level, graph, by_unit) for level in range(self._context.depth))
+
+    def _compute(self, level: int, graph: ConnectivityGraph, by_unit: Mapping[str, str]) -> RoutingState[InterestIndex]:
         """Return the state of the scope that holds the units of a level; `by_unit` are the best neighbours by what we
         see of them.
         """
-        own, graph = self._context.units[level], self._graph
-        numbers = self._numbers(level)
-        others = {unit: number for unit, number in numbers.items() if unit != own}
-        self._profiles.renumber(level, others)
+        own = self._context.units[level]
+        numbers = self._numbers[level]
         next_hops: dict[str, int] = {}
         costs: dict[str, tuple[int, ...]] = {}
-        for unit, number in others.items():
+        for unit, number in self._others(level).items():
             neighbour, distance = by_unit.get(graph.cache.hop(unit) or ""), graph.distance(unit)
             if neighbour is not None and distance is not None:
                 next_hops[neighbour] = next_hops.get(neighbour, 0) | 1 << number
@@ -77,7 +146,12 @@ class RouteComputation:
             members=sum(next_hops.values()),
         )
 
-    def _numbers(self, level: int) -> dict[str, int]:
+    def _others(self, level: int) -> dict[str, int]:
+        """Return the numbers of all members of a level but our own."""
+        own = self._context.units[level]
+        return {unit: number for unit, number in self._numbers[level].items() if unit != own}
+
+    def _numbers_of(self, level: int) -> dict[str, int]:
         """Return the members of a level with their numbers, and report those who have the number of another."""
         taken: dict[int, str] = {}
         for presence in self._graph.present(level):
@@ -130,3 +204,9 @@ class RouteComputation:
             state.validate()
             numbers = sum(1 << number for number in state.numbers.values())
             assert not self._interests.members(level) & ~numbers, f"{state.scope!r}: nobody has a number that is wanted"
+
+
+def _edited(presence: Presence, plans: Sequence[tuple[PlannedTopology, Side]]) -> Presence:
+    for topology, side in plans:
+        presence = topology.edit(presence, side)
+    return presence

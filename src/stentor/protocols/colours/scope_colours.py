@@ -1,14 +1,19 @@
-"""The colours of one scope at one broker: its tree, its waves and its place, and the time that drives them.
+"""The colours of one scope at one broker: its tree, its waves, its place and its plans, and the time that drives them.
 
 All waits end by the clock, and the clock is looked at often: besides the timer of this module, every heartbeat looks
 too, and starts the timer again. So a timer that damage took away, or set to the end of days, holds nothing up for long.
 """
 
 from stentor.machine import SECOND, StartTimer, Timer
+from stentor.model.colours.plan import Plan
+from stentor.model.colours.plan_messages import Announce, Go, PlanAnswer, Poll
 from stentor.model.colours.wave_messages import Ack, Place, Rejoin, RootClaim, Rotate, ScopeManifest, WaveMessage
 from stentor.model.colours.wave_timing import WaveTiming
 from stentor.model.errors import FrameError, Refusal
+from stentor.protocols.colours.announced_plan import AnnouncedPlan, PlanWork
 from stentor.protocols.colours.manifest_lease import ManifestLease, Members
+from stentor.protocols.colours.plan_poll import PlanPoll
+from stentor.protocols.colours.planning import Planning
 from stentor.protocols.colours.rejoining import Rejoining
 from stentor.protocols.colours.scope_surroundings import ScopeSurroundings
 from stentor.protocols.colours.scope_tree import UNRANKED, ScopeTree, TreeRole
@@ -25,7 +30,13 @@ class ScopeColours:
     """`roots` is the scope's root group, by rank; brokers that are not in it come after all who are, by name."""
 
     def __init__(
-        self, around: ScopeSurroundings, name: str, roots: tuple[str, ...], timing: WaveTiming, members: Members
+        self,
+        around: ScopeSurroundings,
+        name: str,
+        roots: tuple[str, ...],
+        timing: WaveTiming,
+        members: Members,
+        work: PlanWork,
     ) -> None:
         self.scope = around.scope
         self.timing = timing
@@ -37,7 +48,11 @@ class ScopeColours:
         rank = self._turn if name in roots else UNRANKED
         self.tree = ScopeTree(name, rank, timing.height, timing.degree)
         self.lease = ManifestLease(members)
-        self.wave = Wave(around, self.tree, self.lease, int(timing.delay_max * SECOND))
+        delay_ns = int(timing.delay_max * SECOND)
+        self.announced = AnnouncedPlan(work)
+        self.wave = Wave(around, self.tree, self.lease, self.announced, delay_ns)
+        self._poll = PlanPoll(around, self.tree, self.announced, delay_ns)
+        self.planning = Planning(around, self.wave, self.announced, self._poll, timing)
         self.rejoining = Rejoining(around, self.tree, self.wave, int(timing.rejoining * SECOND))
         self._orphaned_at = 0  # when we lost our parent
         self._armed_at = -1  # when the timer fires
@@ -59,6 +74,7 @@ class ScopeColours:
         if name in tree.children:
             tree.disown(name)
             self.wave.forget(name)
+            self._poll.forget(name)
         self.tick()
 
     # ---- messages
@@ -80,9 +96,36 @@ class ScopeColours:
                 self.rejoining.on_rejoin(name, message)
             case Place():
                 self.rejoining.on_place(name, message)
+            case PlanAnswer():
+                self._poll.on_answer(name, message)
+            case Announce() | Poll() | Go():
+                self._hear_of_plan(name, message)
             case _:
                 raise FrameError(Refusal.PROTOCOL, f"the message {message.tag!r} is none of a wave")
+        if self.tree.role is TreeRole.ROOT:
+            self.planning.tick()
         self._arm()
+
+    def _hear_of_plan(self, name: str, message: Announce | Poll | Go) -> None:
+        """The parent speaks of a plan: it is alive, and the next wave comes when the plan is over."""
+        if self.tree.role is not TreeRole.MEMBER or name != self.tree.parent:
+            return
+        self.wave.heard_at = self._step.now
+        match message:
+            case Announce():
+                self._poll.announce(message)
+            case Poll():
+                self._poll.poll(message)
+            case Go():
+                self._poll.go(message)
+
+    def request(self, plan: Plan) -> str:
+        """Carry out a plan, as the root of the scope; return why not, "" if it is taken."""
+        if self.tree.role is not TreeRole.ROOT:
+            return f"the root of {self.scope or 'the network'} is {self.root or 'not known yet'}: ask there"
+        refusal = self.planning.request(plan)
+        self.tick()
+        return refusal
 
     # ---- time
 
@@ -101,8 +144,13 @@ class ScopeColours:
         self._clamp()
         now, tree = self._step.now, self.tree
         self.wave.look()
+        self._poll.look()
+        if tree.role is TreeRole.ROOT:
+            self.planning.tick()
+        else:
+            self.planning.resign()
         match tree.role:
-            case TreeRole.ROOT if now - self.wave.heard_at >= self._period_ns and self._has_neighbours():
+            case TreeRole.ROOT if self._is_wave_due() and self._has_neighbours():
                 self.wave.begin()
             case TreeRole.MEMBER if now - self.wave.heard_at > self._patience_ns:
                 self.faults += 1
@@ -115,6 +163,9 @@ class ScopeColours:
             self.rejoining.seek()
         self._arm()
 
+    def _is_wave_due(self) -> bool:
+        return self._step.now - self.wave.heard_at >= self._period_ns and not self.planning.is_busy
+
     def _part(self) -> None:
         self.tree.part()
         self._orphaned_at = self._step.now
@@ -124,7 +175,7 @@ class ScopeColours:
         return any(True for _ in self._around.inside())
 
     def _arm(self) -> None:
-        if self.tree.role is TreeRole.ROOT and not self._has_neighbours():
+        if self.tree.role is TreeRole.ROOT and not self._has_neighbours() and self.planning.next_at is None:
             return
         at = max(self._next_at(), self._step.now)
         if at != self._armed_at:
@@ -135,13 +186,16 @@ class ScopeColours:
         """Return when the clock is to be looked at again."""
         match self.tree.role:
             case TreeRole.ROOT:
-                at = self.wave.heard_at + self._period_ns
+                due_at = self.planning.next_at
+                at = self.wave.heard_at + self._period_ns if due_at is None else due_at
             case TreeRole.MEMBER:
                 at = self.wave.heard_at + self._patience_ns + 1
             case TreeRole.ORPHAN:
                 at = self._orphaned_at + (1 + self._turn) * self._patience_ns
         if self.wave.is_running:
             at = min(at, self.wave.deadline_at)
+        if self._poll.is_running:
+            at = min(at, self._poll.deadline_at)
         asked_until = self.rejoining.asked_until
         return at if asked_until is None else min(at, asked_until)
 
@@ -157,7 +211,9 @@ class ScopeColours:
             if self.tree.role is TreeRole.ORPHAN and not was_orphan:
                 self._orphaned_at = now
         self.wave.heard_at = min(self.wave.heard_at, now)
-        self.wave.deadline_at = min(self.wave.deadline_at, now + 2 * int(self.timing.crossing * SECOND))
+        latest = now + 2 * int(self.timing.crossing * SECOND)
+        self.wave.deadline_at = min(self.wave.deadline_at, latest)
+        self._poll.deadline_at = min(self._poll.deadline_at, latest)
         self._orphaned_at = min(self._orphaned_at, now)
         self.rejoining.clamp()
 

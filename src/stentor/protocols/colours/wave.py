@@ -9,8 +9,10 @@ from collections.abc import Iterable
 
 from stentor.model.colours.colour import new_colour
 from stentor.model.colours.manifest import ManifestRow, rows_by_unit
+from stentor.model.colours.plan import MOST_CHANGES, NO_PLAN, TopologyChange
 from stentor.model.colours.wave_messages import Ack, Rotate, ScopeManifest
 from stentor.model.scope import LARGEST_UNIT
+from stentor.protocols.colours.announced_plan import AnnouncedPlan
 from stentor.protocols.colours.manifest_lease import ManifestLease
 from stentor.protocols.colours.scope_surroundings import ScopeSurroundings
 from stentor.protocols.colours.scope_tree import Claim, ScopeTree, TreeRole
@@ -19,16 +21,22 @@ from stentor.protocols.colours.scope_tree import Claim, ScopeTree, TreeRole
 class _Answers:
     """What the brokers below us, and we ourselves, have answered to the wave that runs."""
 
-    __slots__ = ("brokers", "confirmed", "free", "height", "rows", "waiting")
+    __slots__ = ("brokers", "confirmed", "free", "height", "requests", "rows", "waiting")
 
     def __init__(
-        self, waiting: Iterable[str], confirmed: int, rows: tuple[ManifestRow, ...], free: tuple[str, str]
+        self,
+        waiting: Iterable[str],
+        confirmed: int,
+        rows: tuple[ManifestRow, ...],
+        requests: tuple[TopologyChange, ...],
+        free: tuple[str, str],
     ) -> None:
         self.waiting = set(waiting)  # children that have not answered for all below them
         self.brokers = 1
         self.height = 0
         self.confirmed = confirmed
         self.rows = list(rows)
+        self.requests = requests
         self.free = free  # a broker with room for a child, and its address; the nearest to the root
 
     def add(self, ack: Ack) -> None:
@@ -36,6 +44,7 @@ class _Answers:
         self.height = max(self.height, ack.height + 1)
         self.confirmed |= ack.confirmed
         self.rows += ack.rows
+        self.requests = (self.requests + ack.requests)[:MOST_CHANGES]
         if not self.free[0]:
             self.free = ack.free, ack.free_address
 
@@ -43,19 +52,29 @@ class _Answers:
 class Wave:
     """The waves of one scope, as they pass one broker."""
 
-    def __init__(self, around: ScopeSurroundings, tree: ScopeTree, lease: ManifestLease, delay_ns: int) -> None:
+    def __init__(
+        self,
+        around: ScopeSurroundings,
+        tree: ScopeTree,
+        lease: ManifestLease,
+        announced: AnnouncedPlan,
+        delay_ns: int,
+    ) -> None:
         self._around = around
         self._tree = tree
         self._lease = lease
+        self._announced = announced
         self._delay_ns = delay_ns
         self._answers: _Answers | None = None  # None if no wave runs
         self._alive: set[str] = set()  # children that answered this round's wave, or came after it
         self._digest = 0  # of the manifest that the wave names
+        self._plan = NO_PLAN  # that it activates
         self._compared = -1  # the last round in which what we know was held against the manifest
         self.heard_at = 0  # when the last wave began here
         self.deadline_at = 0  # when answers are waited for no longer
         self.brokers = 1  # in the tree below us, and we, when the last wave ended
         self.height = 0  # of that tree
+        self.requests: tuple[TopologyChange, ...] = ()  # at the root: what brokers would have changed
         self.free = ("", "")  # a broker in that tree with room for one more child, and its address
         self.refused = 0  # waves that were not taken
         self.unanswered = 0  # children that were left out since they did not answer
@@ -66,10 +85,11 @@ class Wave:
 
     # ---- down
 
-    def begin(self) -> None:
-        """Begin a round, at the root."""
+    def begin(self, plan: int = NO_PLAN) -> None:
+        """Begin a round, at the root. It activates a plan, if that is its number."""
         self._lease.clamp()
         self._tree.begin_round()
+        self._rotate_plan(plan)
         self._digest = self._lease.digest
         self._pass_on(tuple(self._lease.rows.values()) if self._lease.has_changed else None)
 
@@ -89,6 +109,7 @@ class Wave:
             )
             return
         tree.rotate(rotate.round)
+        self._rotate_plan(rotate.plan)
         tree.claim = claim
         tree.depth = rotate.depth
         self._digest = rotate.manifest
@@ -97,6 +118,10 @@ class Wave:
             self._lease.take(rotate.rows, rotate.manifest)
         lacks = self._lease.digest != rotate.manifest
         self._pass_on(rotate.rows, is_told=not lacks)
+
+    def _rotate_plan(self, plan: int) -> None:
+        self._plan = plan
+        self._announced.on_rotation(plan)
 
     def on_placed(self) -> None:
         """We have a parent, whose round is ours now: let those below us know."""
@@ -116,7 +141,7 @@ class Wave:
             self._compare()
         confirmed, own = self._lease.own_answer()
         free = (tree.name, self._around.address) if tree.has_room else ("", "")
-        self._answers = _Answers(tree.children, confirmed, own, free)
+        self._answers = _Answers(tree.children, confirmed, own, self._announced.requests(), free)
         self.deadline_at = now + 2 * (tree.height - tree.depth) * self._delay_ns
         for child in tree.children:
             self._around.say(
@@ -129,6 +154,7 @@ class Wave:
                     depth=tree.depth + 1,
                     manifest=self._digest,
                     rows=rows,
+                    plan=self._plan,
                 ),
             )
         if tree.role is TreeRole.MEMBER and (tree.children or not is_told):
@@ -193,6 +219,7 @@ class Wave:
         rows = tuple(rows_by_unit(answers.rows).values())[:LARGEST_UNIT]
         if tree.role is TreeRole.ROOT:
             self._lease.renew(answers.confirmed, rows)
+            self.requests = answers.requests
         elif tree.role is TreeRole.MEMBER:
             self._around.say(
                 tree.parent,
@@ -205,6 +232,7 @@ class Wave:
                     height=min(answers.height, tree.height),
                     confirmed=answers.confirmed,
                     rows=rows,
+                    requests=answers.requests,
                     free=answers.free[0],
                     free_address=answers.free[1],
                 ),

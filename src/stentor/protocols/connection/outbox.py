@@ -10,7 +10,7 @@ whoever appends them enters the outbox into the set, many of them at once.
 """
 
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 from stentor.machine import Buffer
@@ -51,6 +51,7 @@ class Outbox:
         "fresh",
         "limit",
         "link",
+        "on_drop",
         "position",
         "queued",
         "sent",
@@ -75,6 +76,7 @@ class Outbox:
         self.position = 0  # bytes of everything sent
         self.events = 0
         self.dropped = 0
+        self.on_drop: Callable[[bytes], None] | None = None  # is told what is dropped
 
     def grant(self, limit: int) -> None:
         """Credits are totals, so a late or repeated one does no harm."""
@@ -155,6 +157,8 @@ class Outbox:
             self.queued -= len(data)
             self.dropped += count
             self._missed.update(losers)
+            if self.on_drop is not None:
+                self.on_drop(data)
 
     def _drain(self, ready: list[Buffer]) -> None:
         waiting = self._waiting

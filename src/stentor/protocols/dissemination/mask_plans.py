@@ -1,9 +1,11 @@
 """Mask plans: by which neighbours parcels go on that are for the members of some masks.
 
 Plans follow from routing states, one for each scope around a broker, and from the neighbours of now. They are worked
-out when masks are first seen, and forgotten with the states that they follow from.
+out when masks are first seen, and forgotten with the states that they follow from. A neighbour counts the parcels that
+go to it and come from it by their colours: so a scope finds out when a colour has drained.
 """
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
@@ -11,16 +13,16 @@ from stentor.model.routing_state import RoutingState
 from stentor.policies.channel import Channel
 from stentor.protocols.dissemination.member_interests import InterestIndex
 from stentor.protocols.dissemination.routes import Sink
-from stentor.wire.parcel import Masks, label
+from stentor.wire.parcel import Masks, colours_of, label, ways_at, ways_of
 
 D = TypeVar("D", bound=Sink)
-_MOST_PLANS = 16_384  # masks are made of what events are about: without a bound a publisher could fill our memory
+MOST_PLANS = 16_384  # masks are made of what events are about: without a bound a publisher could fill our memory
 
 
 class NextHop(Generic[D]):
     """A neighbour, as event routing sees it."""
 
-    __slots__ = ("channel", "destination", "key", "level", "name")
+    __slots__ = ("_sent", "arrived", "channel", "destination", "key", "level", "name")
 
     def __init__(self, name: str, level: int, destination: D, channel: Channel | None) -> None:
         self.name = name
@@ -28,6 +30,21 @@ class NextHop(Generic[D]):
         self.key = bytes((level,))
         self.destination = destination
         self.channel = channel
+        self.arrived: defaultdict[bytes, int] = defaultdict(int)  # parcels that came over this link, by their colours
+        self._sent: dict[bytes, list[int]] = {}  # and those that were handed to it, but for what it dropped
+
+    def tally(self, ways: bytes) -> list[int]:
+        """Return where parcels of these colours are counted, as they are handed to the link: a list of one number."""
+        return self._sent.setdefault(ways, [0])
+
+    def take_back(self, parcel: bytes) -> None:
+        """The link drops a parcel before it was sent."""
+        self.tally(ways_at(parcel, 0))[0] -= 1
+
+    def under_way(self, level: int, colour: int) -> tuple[int, int]:
+        """Return how many parcels of a colour of a level were sent over this link, and how many came."""
+        sent = sum(tally[0] for ways, tally in self._sent.items() if colours_of(ways)[level] == colour)
+        return sent, sum(count for ways, count in self.arrived.items() if colours_of(ways)[level] == colour)
 
 
 class HopShare(NamedTuple, Generic[D]):
@@ -36,6 +53,8 @@ class HopShare(NamedTuple, Generic[D]):
     hop: NextHop[D]
     masks: Masks
     label: bytes  # as it stands in parcels
+    ways: bytes  # the colours in it
+    tally: list[int]  # where they are counted
 
 
 class HopShares(NamedTuple, Generic[D]):
@@ -46,59 +65,54 @@ class HopShares(NamedTuple, Generic[D]):
 
 
 class MaskPlan(NamedTuple, Generic[D]):
-    """What becomes of parcels with the same masks."""
+    """What becomes of parcels with the same address that come over links of the same level."""
 
     enters: bool  # our unit, at the level of the link
+    is_direct: bool  # it goes on as it is: it neither enters our unit nor waits here
     onward: Masks
     shares: HopShares[D]
+    plans: "MaskPlans[D]"  # of its colours, and our own below the level of the link
 
 
 class MaskPlans(Generic[D]):
-    """The plans of one set of routing states, by level."""
+    """The plans of one set of routing states, by level, for parcels of the colours that these states have."""
 
-    __slots__ = ("_shares", "by_label", "hops", "reached", "states")
+    __slots__ = ("_shares", "colours", "hops", "reached", "states")
 
-    def __init__(self, states: Sequence[RoutingState[InterestIndex]], neighbours: Mapping[str, NextHop[D]]) -> None:
+    def __init__(
+        self,
+        states: Sequence[RoutingState[InterestIndex]],
+        neighbours: Mapping[str, NextHop[D]],
+        colours: tuple[int, ...],
+    ) -> None:
         self.states = tuple(states)
+        self.colours = colours
         reach: dict[str, Masks] = {}
         for level, state in enumerate(self.states):
             for name, mask in state.next_hops.items():
-                reach.setdefault(name, {})[level] = mask
+                if name in neighbours:  # one that is lost in this step is no way any more
+                    reach.setdefault(name, {})[level] = mask
         self.hops = [(neighbours[name], masks) for name, masks in sorted(reach.items())]  # who reaches whom
         self.reached = {level: state.members for level, state in enumerate(self.states)}  # by any of them
-        self.by_label: dict[bytes, MaskPlan[D]] = {}  # by the masks as a parcel holds them, and the level of its link
         self._shares: dict[tuple[tuple[int, int], ...], HopShares[D]] = {}
-
-    def renewed(self) -> "MaskPlans[D]":
-        """Return plans of the same states and neighbours, of which none is worked out yet."""
-        return MaskPlans(self.states, {hop.name: hop for hop, _ in self.hops})
-
-    def follows_from(self, states: Sequence[RoutingState[InterestIndex]], neighbours: Mapping[str, NextHop[D]]) -> bool:
-        """Return whether these states and neighbours lead to the same plans."""
-        return self.states == tuple(states) and all(neighbours.get(hop.name) is hop for hop, _ in self.hops)
-
-    def plan(self, key: bytes, level: int, masks: Masks) -> MaskPlan[D]:
-        """Return what becomes of parcels with these masks, which come over links of a level, and remember it."""
-        own = self.states[level].own
-        enters = bool(masks.get(level, 0) & own)
-        onward = {each: rest for each, mask in masks.items() if (rest := mask & ~own if each == level else mask)}
-        if len(self.by_label) >= _MOST_PLANS:
-            self.by_label.clear()
-        plan = self.by_label[key] = MaskPlan(enters, onward, self.split_by_hop(onward))
-        return plan
 
     def split_by_hop(self, masks: Masks) -> HopShares[D]:
         """Return the share of each next hop; what has no next hop is stranded."""
         key = tuple(sorted(masks.items()))
         shares = self._shares.get(key)
         if shares is None:
-            if len(self._shares) >= _MOST_PLANS:
+            if len(self._shares) >= MOST_PLANS:
                 self._shares.clear()
             found = []
             for hop, reach in self.hops:
                 share = {level: part for level, mask in masks.items() if (part := mask & reach.get(level, 0))}
                 if share:
-                    found.append(HopShare(hop, share, label(share)))
+                    ways = self.ways(hop)
+                    found.append(HopShare(hop, share, label(share, ways), ways, hop.tally(ways)))
             stranded = sum((mask & ~self.reached.get(level, 0)).bit_count() for level, mask in masks.items())
             shares = self._shares[key] = HopShares(tuple(found), stranded)
         return shares
+
+    def ways(self, hop: NextHop[D]) -> bytes:
+        """Return the colours as parcels to a next hop have them."""
+        return ways_of(self.colours, hop.level)

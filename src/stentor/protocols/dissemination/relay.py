@@ -5,10 +5,10 @@ event enters a unit, the unit's bit is taken out, and the masks of the members i
 event is matched at most once per level on its way to anyone, and mere relays never look into it.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import reduce
 from operator import or_
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,45 +16,34 @@ from numpy.typing import NDArray
 from stentor.model.batch import Batch
 from stentor.model.context import Context
 from stentor.model.errors import FrameError, Refusal
-from stentor.model.ids import SchemaId, TopicId
-from stentor.model.routing_state import RoutingState
+from stentor.model.routing_state import RoutingState, RoutingTables
 from stentor.policies.forwarding import Chosen
 from stentor.protocols.dissemination.forwarder import Forwarder
-from stentor.protocols.dissemination.mask_plans import HopShares, MaskPlans, NextHop
+from stentor.protocols.dissemination.held_parcels import HeldParcels, HeldRun
+from stentor.protocols.dissemination.mask_plans import MOST_PLANS, HopShares, MaskPlan, MaskPlans, NextHop
 from stentor.protocols.dissemination.member_interests import InterestIndex
+from stentor.protocols.dissemination.parcel_sender import ParcelHistory, ParcelSender, spread
 from stentor.protocols.dissemination.routes import FlowTable, Route, Sink
 from stentor.wire.block_view import BlockView, block_views
 from stentor.wire.frame import EVENTS, SHORTEST_EVENTS, measure
-from stentor.wire.head import count_of, flow_of, frames_of
+from stentor.wire.head import count_of, flow_of
 from stentor.wire.parcel import (
     HEADER,
     HEADER_SIZE,
     LEVELS_AT,
     MOST_HOPS,
-    SOFT_PARCEL,
     MaskArrays,
     Masks,
     Parcel,
     addressed,
-    contents_of,
-    head,
+    colours_of,
     parse,
-    wrap,
+    ways_at,
 )
 from stentor.wire.run import split
 
 D = TypeVar("D", bound=Sink)
 Rows = NDArray[np.bool_]
-_MOST_MIXED = 4096  # events in a parcel with a mask for each: masks take room, too
-_NOBODY: Mapping[Any, Any] = {}  # misses a parcel by name, if it is dropped
-
-
-class ParcelHistory(NamedTuple):
-    """Where events have been, and what they are about."""
-
-    hops: int
-    contents: int  # 0 if that is not known yet
-    matchings: bytes  # how many brokers matched them for the members of each level
 
 
 _BEGINNING = ParcelHistory(0, 0, bytes(8))
@@ -66,42 +55,90 @@ class Relay(Generic[D]):
     def __init__(self, context: Context, forwarder: Forwarder[D]) -> None:
         self._context = context
         self._forwarder = forwarder
-        interests = forwarder.table.interests
-        # Parcels do not name the states that they were divided by yet, so all are routed by those of now.
-        self._plans: MaskPlans[D] = MaskPlans(
-            [RoutingState(scope=scope, interests=interests) for scope in context.scopes], {}
-        )
-        self.relayed = 0  # events that were handed on
+        states = tuple(RoutingState(scope=scope, interests=forwarder.table.interests) for scope in context.scopes)
+        self._tables: RoutingTables[InterestIndex] = RoutingTables.uniform(states)
+        self._neighbours: Mapping[str, NextHop[D]] = {}
+        self._by_label: dict[bytes, MaskPlan[D]] = {}  # by the address of a parcel, and the level of its link
+        self._by_colours: dict[tuple[int, ...], MaskPlans[D]] = {}
+        self._plans: MaskPlans[D]  # of the colours that events of our clients get
+        self.forget_plans()
+        self.held: HeldParcels[ParcelHistory] = HeldParcels()
+        self.held.by_level = self._tables.held
+        self._sender: ParcelSender[D] = ParcelSender(forwarder)
         self.entered = 0  # events that came for members of our units
         self.matched = 0  # batches that were matched for other brokers
-        self.stranded = 0  # members that could not be reached, once for each event
         self.rerouted = 0  # events that waited on a link that was lost, and were sent on by others
         self.circling = 0  # events that had been at too many brokers
         self.most_matchings = 0
 
     @property
+    def relayed(self) -> int:
+        """How many events were handed on."""
+        return self._sender.relayed
+
+    @property
+    def stranded(self) -> int:
+        """How many members could not be reached, once for each event."""
+        return self._sender.stranded
+
+    @property
     def states(self) -> tuple[RoutingState[InterestIndex], ...]:
-        """The routing states of the scopes around this broker, the innermost first."""
+        """The routing states by which events of our clients are sent, the innermost scope first."""
         return self._plans.states
 
-    def adopt(self, states: Sequence[RoutingState[InterestIndex]], neighbours: Mapping[str, NextHop[D]]) -> None:
-        """Route by these states from now on. If they are as before, what was worked out for them stays."""
-        if not self._plans.follows_from(states, neighbours):
-            self._plans = MaskPlans(states, neighbours)
+    def adopt(self, tables: RoutingTables[InterestIndex], neighbours: Mapping[str, NextHop[D]]) -> None:
+        """Route by these tables from now on. If they are as before, what was worked out for them stays."""
+        former = self._tables
+        is_same = (
+            not former.has_plans
+            and not tables.has_plans
+            and former.current == tables.current
+            and self._plans.states == tables.states(tables.current)
+            and all(neighbours.get(hop.name) is hop for hop, _ in self._plans.hops)
+        )
+        self._tables = tables
+        self._neighbours = neighbours
+        if not is_same:
+            self.forget_plans()
+        if self.held.by_level != tables.held:
+            self.held.by_level = tables.held
+            self._release()
 
     def forget_plans(self) -> None:
         """Work out again by which neighbours parcels go on: what is remembered may have been damaged."""
-        self._plans = self._plans.renewed()
+        self._by_label = {}
+        self._by_colours = {}
+        self._plans = self._plans_of(self._tables.current)
+
+    def _plans_of(self, colours: tuple[int, ...]) -> MaskPlans[D]:
+        plans = self._by_colours.get(colours)
+        if plans is None:
+            plans = self._by_colours[colours] = MaskPlans(self._tables.states(colours), self._neighbours, colours)
+        return plans
+
+    def _plans_for(self, level: int, ways: bytes) -> MaskPlans[D]:
+        """Return the plans for a parcel that came over a link of a level: below that, it gets our colours."""
+        return self._plans_of(self._tables.current[:level] + colours_of(ways)[level : self._context.depth])
+
+    def under_way(self, level: int, colour: int) -> tuple[int, int]:
+        """Return how many parcels of a colour were sent over links inside the scope of a level, and how many came.
+
+        What waits here to be sent on, for the sake of a scope inside, is under way, too.
+        """
+        counts = [hop.under_way(level, colour) for hop in self._neighbours.values() if hop.level <= level]
+        waiting = self.held.count(level, colour)
+        return sum(sent for sent, _ in counts) + waiting, sum(arrived for _, arrived in counts)
 
     # ---- events of our own clients
 
     def publish(self, data: bytes, runs: list[tuple[Route[D], int, int, int]]) -> None:
         """Send what other brokers want of some runs on its way."""
-        if not self._plans.hops:
+        plans = self._plans
+        if not plans.hops:
             return
         for route, start, end, count in runs:
             if route.demands or not route.is_selective:
-                self._route_run(route, data, start, end, count, {}, None, self._context.depth, _BEGINNING)
+                self._route_run(route, data, start, end, count, {}, None, self._context.depth, _BEGINNING, plans)
 
     # ---- parcels
 
@@ -109,13 +146,16 @@ class Relay(Generic[D]):
         """Take in a parcel that begins here; return how many events came for us or ours."""
         length, _, _, hops, events, _, contents, matchings = HEADER.unpack_from(data, at)
         first = at + HEADER_SIZE + 8 * data[at + LEVELS_AT].bit_count()
-        plan = self._plans.by_label.get(addressed(data, at, first) + hop.key)
-        if plan is not None and not plan.enters and hops < MOST_HOPS and first + SHORTEST_EVENTS <= at + length:
-            self._send(plan.shares, data, first, at + length, events, ParcelHistory(hops + 1, contents, matchings))
+        plan = self._by_label.get(addressed(data, at, first) + hop.key)
+        if plan is not None and plan.is_direct and hops < MOST_HOPS and first + SHORTEST_EVENTS <= at + length:
+            hop.arrived[ways_at(data, at)] += 1
+            journey = ParcelHistory(hops + 1, contents, matchings)
+            self._sender.send(plan.shares, data, first, at + length, events, journey)
             return 0
         parcel = parse(data, at)
         if parcel.levels[0] < hop.level or parcel.levels[-1] >= self._context.depth:
             raise FrameError(Refusal.PROTOCOL, "a parcel for members of a scope that we do not share")
+        hop.arrived[parcel.ways] += 1
         if parcel.hops >= MOST_HOPS:
             self.circling += parcel.events
             return 0
@@ -123,19 +163,32 @@ class Relay(Generic[D]):
         if parcel.masks is None:
             return self._receive_mixed(hop, flows, data, parcel, journey, largest)
         if plan is None:
-            plan = self._plans.plan(addressed(data, at, first) + hop.key, hop.level, parcel.masks)
-        if not plan.enters:
-            self._send(plan.shares, data, parcel.start, parcel.end, parcel.events, journey)
-            return 0
+            plan = self._plan(hop, addressed(data, at, first) + hop.key, parcel.ways, parcel.masks)
         inner = data[parcel.start : parcel.end]
+        if not plan.enters:
+            self._dispatch(plan.onward, plan.plans, hop.level, inner, 0, len(inner), parcel.events, journey)
+            return 0
         runs = self._runs(flows, inner, parcel.events, largest)
         if hop.level == 0 and plan.onward:
-            self._send(plan.shares, inner, 0, len(inner), parcel.events, journey)
+            self._sender.send(plan.shares, inner, 0, len(inner), parcel.events, journey)
         elif hop.level:
             for route, start, end, count in runs:
                 upper: dict[int, Chosen] = dict(plan.onward)
-                self._route_run(route, inner, start, end, count, upper, None, hop.level, journey)
+                self._route_run(route, inner, start, end, count, upper, None, hop.level, journey, plan.plans)
         return self._deliver_locally(inner, runs, parcel.matchings[hop.level])
+
+    def _plan(self, hop: NextHop[D], key: bytes, ways: bytes, masks: Masks) -> MaskPlan[D]:
+        """Return what becomes of parcels with this address, and remember it."""
+        level, plans = hop.level, self._plans_for(hop.level, ways)
+        own, held = plans.states[level].own, self.held.by_level[level]
+        enters = bool(masks.get(level, 0) & own)
+        onward = {each: rest for each, mask in masks.items() if (rest := mask & ~own if each == level else mask)}
+        waits = any(mask & held.get(each, 0) for each, mask in onward.items())
+        if len(self._by_label) >= MOST_PLANS:
+            self._by_label.clear()
+        plan = MaskPlan(enters, not enters and not waits, onward, plans.split_by_hop(onward), plans)
+        self._by_label[key] = plan
+        return plan
 
     def _receive_mixed(
         self, hop: NextHop[D], flows: FlowTable[D], data: bytes, parcel: Parcel, journey: ParcelHistory, largest: int
@@ -144,7 +197,8 @@ class Relay(Generic[D]):
         assert parcel.arrays is not None
         inner = data[parcel.start : parcel.end]
         runs = self._runs(flows, inner, parcel.events, largest)
-        own = np.uint64(self._plans.states[hop.level].own)
+        plans = self._plans_for(hop.level, parcel.ways)
+        own = np.uint64(plans.states[hop.level].own)
         entering = (parcel.arrays.get(hop.level, np.zeros(parcel.events, np.uint64)) & own) != 0
         first = 0
         arrived = 0
@@ -154,7 +208,7 @@ class Relay(Generic[D]):
                 part = masks[first : first + count]
                 upper[level] = part & ~own if level == hop.level else part
             some = entering[first : first + count]
-            self._route_run(route, inner, start, end, count, upper, some, hop.level, journey)
+            self._route_run(route, inner, start, end, count, upper, some, hop.level, journey, plans)
             if some.any():
                 arrived += self._deliver_some_locally(
                     flows, inner[start:end], some, parcel.matchings[hop.level], largest
@@ -195,30 +249,31 @@ class Relay(Generic[D]):
             inner = b"".join(frames)
         return self._deliver_locally(inner, self._runs(flows, inner, int(some.sum()), largest), matchings)
 
-    def reroute(self, waiting: Iterable[tuple[bytes, int]]) -> None:
-        """Send parcels on that waited on a link that is lost, as parcels that have just come: they were never sent."""
-        for data, count in waiting:
+    def reroute(self, waiting: Iterable[tuple[int, bytes, int]]) -> None:
+        """Send parcels on that waited on links of some levels which are lost, as if they had just come."""
+        for level, data, count in waiting:
             parcel = parse(data, 0)
             journey = ParcelHistory(parcel.hops, parcel.contents, parcel.matchings)
+            plans = self._plans_for(level, parcel.ways)
             inner = data[parcel.start : parcel.end]
             try:
                 if parcel.masks is not None:
-                    self._send(self._plans.split_by_hop(parcel.masks), inner, 0, len(inner), parcel.events, journey)
+                    self._dispatch(parcel.masks, plans, level, inner, 0, len(inner), parcel.events, journey)
                 else:
-                    self._send_mixed(self._parts_of(inner, parcel), journey)
+                    assert parcel.arrays is not None, "a parcel has one kind of masks or the other"
+                    self._dispatch_mixed(self._parts_of(inner, parcel.arrays), plans, level, journey)
             except FrameError:  # whoever told us what its events are about is gone, too
-                self.stranded += count
+                self._sender.stranded += count
             else:
                 self.rerouted += count
 
-    def _parts_of(self, inner: bytes, parcel: Parcel) -> list[tuple[BlockView, MaskArrays]]:
-        """Return the events of a parcel with a mask for each, by block."""
-        assert parcel.arrays is not None, "only such parcels have parts"
+    def _parts_of(self, inner: bytes, arrays: MaskArrays) -> list[tuple[BlockView, MaskArrays]]:
+        """Return events with a mask for each, by block."""
         parts: list[tuple[BlockView, MaskArrays]] = []
         first = 0
         for view in block_views(inner, 0, len(inner), self._forwarder.schemas):
             last = first + view.count
-            parts.append((view, {level: masks[first:last] for level, masks in parcel.arrays.items()}))
+            parts.append((view, {level: masks[first:last] for level, masks in arrays.items()}))
             first = last
         return parts
 
@@ -235,6 +290,7 @@ class Relay(Generic[D]):
         entering: Rows | None,
         below: int,
         journey: ParcelHistory,
+        plans: MaskPlans[D],
     ) -> None:
         """Send a run on: to whom `upper` says, and to the members of the levels `below` that want it, as far as its
         events are `entering` the unit that holds these; None is all.
@@ -246,28 +302,28 @@ class Relay(Generic[D]):
             lone = next(block_views(data, start, end, self._forwarder.schemas)) if looks else None
             masks = {level: mask for level, mask in upper.items() if isinstance(mask, int)}
             for level in range(below):
-                mask = self.choose(route, level, lone)
+                mask = _chosen(route, level, lone, plans)
                 assert isinstance(mask, int), "a lone event, or all without filters, go one way"
                 if mask:
                     masks[level] = mask
             if masks:
-                self._send(self._plans.split_by_hop(masks), data, start, end, count, self._counted(journey, below))
+                self._dispatch(masks, plans, below, data, start, end, count, self._counted(journey, below))
             return
         first = 0
         parts: list[tuple[BlockView, MaskArrays]] = []
         for view in block_views(data, start, end, self._forwarder.schemas):
             chosen: MaskArrays = {
-                level: _spread(mask if isinstance(mask, int) else mask[first : first + view.count], view.count)
+                level: spread(mask if isinstance(mask, int) else mask[first : first + view.count], view.count)
                 for level, mask in upper.items()
             }
             some = None if entering is None else entering[first : first + view.count]
             if some is None or some.any():
                 for level in range(below):
-                    mask = _spread(self.choose(route, level, view), view.count)
+                    mask = spread(_chosen(route, level, view, plans), view.count)
                     chosen[level] = mask if some is None else np.where(some, mask, np.uint64(0))
             parts.append((view, chosen))
             first += view.count
-        self._send_mixed(parts, self._counted(journey, below))
+        self._dispatch_mixed(parts, plans, below, self._counted(journey, below))
 
     def _counted(self, journey: ParcelHistory, below: int) -> ParcelHistory:
         if not below:
@@ -278,110 +334,79 @@ class Relay(Generic[D]):
 
     def choose(self, route: Route[D], level: int, batch: Batch | None) -> Chosen:
         """Return which members of a level shall have the events; without filters no batch is looked at."""
-        members = self._plans.states[level].members
-        return route.forwarding[level].destinations(lambda: wanted(route, level, batch), members)
+        return _chosen(route, level, batch, self._plans)
 
     def split_by_hop(self, masks: Masks) -> HopShares[D]:
         """Return the share of each next hop of a parcel with these masks."""
         return self._plans.split_by_hop(masks)
 
-    # ---- sending
+    # ---- holding back
 
-    def _send(
+    def _dispatch(
         self,
-        shares: HopShares[D],
+        masks: Masks,
+        plans: MaskPlans[D],
+        level: int,
         data: bytes,
         start: int,
         end: int,
         count: int,
         journey: ParcelHistory,
     ) -> None:
-        """Hand a run to the next hops, as it is."""
-        if shares.stranded:
-            self.stranded += count * shares.stranded
-        if not shares.hops:
-            return
-        whole = end - start <= SOFT_PARCEL
-        for first, last, some in [(start, end, count)] if whole else _pieces(data, start, end):
-            if not whole or not journey.contents:
-                journey = journey._replace(contents=contents_of(data, first, last)[0])
-            self._send_piece(shares, data, first, last, some, journey)
+        """Send a run on that got its colours below a level here, but for members for whom it has to wait."""
+        held = self.held.by_level[level]
+        if held:
+            waiting = {each: part for each, mask in masks.items() if (part := mask & held.get(each, 0))}
+            if waiting:
+                self.held.append(HeldRun(level, plans.colours, waiting, {}, data[start:end], count, journey))
+                masks = {each: part for each, mask in masks.items() if (part := mask & ~held.get(each, 0))}
+        self._sender.send(plans.split_by_hop(masks), data, start, end, count, journey)
 
-    def _send_piece(
+    def _dispatch_mixed(
+        self, parts: list[tuple[BlockView, MaskArrays]], plans: MaskPlans[D], level: int, journey: ParcelHistory
+    ) -> None:
+        """Send events on that got their colours below a level here, but for members for whom they have to wait."""
+        held = self.held.by_level[level]
+        if held:
+            parts = [self._hold_some(view, masks, held, plans, level, journey) for view, masks in parts]
+        self._sender.send_mixed(parts, journey, plans)
+
+    def _hold_some(
         self,
-        shares: HopShares[D],
-        data: bytes,
-        start: int,
-        end: int,
-        count: int,
+        view: BlockView,
+        masks: MaskArrays,
+        held: Mapping[int, int],
+        plans: MaskPlans[D],
+        level: int,
         journey: ParcelHistory,
-    ) -> None:
-        hops, contents, matchings = journey
-        for hop, masks, labelled in shares.hops:
-            if hop.channel is not None:
-                some = [
-                    (view, {level: _spread(mask, view.count) for level, mask in masks.items()})
-                    for view in block_views(data, start, end, self._forwarder.schemas)
-                ]
-                self._send_mixed(some, journey, only=hop)
-                continue
-            destination = hop.destination
-            if contents not in destination.defined:
-                self._introduce(destination, contents, data, start, end)
-            parcel = head(labelled, end - start, count, hops, contents, matchings) + data[start:end]
-            destination.fresh.append((parcel, count, _NOBODY, _NOBODY))
-            self._forwarder.unflushed[destination] = None
-            self.relayed += count
+    ) -> tuple[BlockView, MaskArrays]:
+        """Let events of a block wait for the members that are held; return what can leave."""
+        waiting = {each: mask & np.uint64(held.get(each, 0)) for each, mask in masks.items()}
+        rows = reduce(or_, (mask != 0 for mask in waiting.values()), np.zeros(view.count, np.bool_)).nonzero()[0]
+        if not len(rows):
+            return view, masks
+        inner = b"".join(frame for frame, _ in view.pick(rows))
+        some = {each: mask[rows] for each, mask in waiting.items()}
+        self.held.append(HeldRun(level, plans.colours, None, some, inner, len(rows), journey))
+        return view, {each: mask & ~np.uint64(held.get(each, 0)) for each, mask in masks.items()}
 
-    def _send_mixed(
-        self, parts: list[tuple[BlockView, MaskArrays]], journey: ParcelHistory, only: NextHop[D] | None = None
-    ) -> None:
-        """Hand each next hop the events that are for members behind it, in order."""
-        if only is None:
-            self._count_stranded(parts)
-        for hop, reach in self._plans.hops:
-            if only is not None and hop is not only:
-                continue
-            for view, masks in parts:
-                chosen = {level: masks[level] & np.uint64(mask) for level, mask in reach.items() if level in masks}
-                kept = reduce(or_, (mask != 0 for mask in chosen.values()), np.zeros(view.count, np.bool_))
-                if hop.channel is not None and kept.any():
-                    kept &= hop.channel.admits(view)
-                rows = kept.nonzero()[0]
-                for start in range(0, len(rows), _MOST_MIXED):
-                    some = rows[start : start + _MOST_MIXED]
-                    self._ship(hop, {level: mask[some] for level, mask in chosen.items()}, view.pick(some), journey)
+    def _release(self) -> None:
+        """Send what has waited, in order, as far as it need not wait any longer."""
+        held = self.held.held  # what has to wait on is not counted again
+        for run in self.held.take():
+            plans = self._plans_of(self._tables.current[: run.level] + run.colours[run.level :])
+            journey = run.history._replace(contents=0)
+            if run.masks is not None:
+                self._dispatch(run.masks, plans, run.level, run.inner, 0, len(run.inner), run.events, journey)
+            else:
+                self._dispatch_mixed(self._parts_of(run.inner, run.arrays), plans, run.level, journey)
+        self.held.held = held
 
-    def _count_stranded(self, parts: list[tuple[BlockView, MaskArrays]]) -> None:
-        """Count the members that no next hop leads to, once for each event that they should have got."""
-        for _, masks in parts:
-            for level, mask in masks.items():
-                lost = mask & ~np.uint64(self._plans.reached[level])
-                if lost.any():
-                    self.stranded += int(np.bitwise_count(lost).sum())
 
-    def _ship(
-        self, hop: NextHop[D], masks: MaskArrays, picked: list[tuple[bytes | memoryview, int]], journey: ParcelHistory
-    ) -> None:
-        frames = [frame for frame, _ in picked]
-        count = sum(events for _, events in picked)
-        inner = frames[0] if len(frames) == 1 else b"".join(frames)
-        inner = inner if isinstance(inner, bytes) else bytes(inner)
-        contents = contents_of(inner, 0, len(inner))[0]  # it may be about less than before
-        if contents not in hop.destination.defined:
-            self._introduce(hop.destination, contents, inner, 0, len(inner))
-        parcel = wrap(masks, [inner], count, journey.hops, contents, journey.matchings)
-        hop.destination.fresh.append((parcel, count, _NOBODY, _NOBODY))
-        self._forwarder.unflushed[hop.destination] = None
-        self.relayed += count
-
-    def _introduce(self, destination: D, contents: int, data: bytes, start: int, end: int) -> None:
-        """Define the topics and schemas of a run to a neighbour that has not heard of them."""
-        for topic, schema in contents_of(data, start, end)[1]:
-            if TopicId(topic) not in self._forwarder.table.topics or SchemaId(schema) not in self._forwarder.schemas:
-                raise FrameError(Refusal.TOPIC, "a parcel with a topic or schema that was not defined before")
-            self._forwarder.define(destination, TopicId(topic), SchemaId(schema))
-        destination.defined.add(TopicId(contents))
+def _chosen(route: Route[D], level: int, batch: Batch | None, plans: MaskPlans[D]) -> Chosen:
+    """Return which members of a level shall have the events, of those that parcels of the plans' colours can reach."""
+    members = plans.states[level].members
+    return route.forwarding[level].destinations(lambda: wanted(route, level, batch), members)
 
 
 def wanted(route: Route[D], level: int, batch: Batch | None) -> Chosen:
@@ -395,18 +420,3 @@ def wanted(route: Route[D], level: int, batch: Batch | None) -> Chosen:
             elif index is not None:
                 found = index.match(batch) | (np.uint64(found) if isinstance(found, int) else found)
     return found
-
-
-def _spread(mask: Chosen, count: int) -> NDArray[np.uint64]:
-    return np.full(count, mask, np.uint64) if isinstance(mask, int) else mask
-
-
-def _pieces(data: bytes, start: int, end: int) -> Iterator[tuple[int, int, int]]:
-    """Yield the parts of a run, cut between frames, and how many events are in each."""
-    first, count = start, 0
-    for position, length, events in frames_of(data, start, end):
-        if position > first and position + length - first > SOFT_PARCEL:
-            yield first, position, count
-            first, count = position, 0
-        count += events
-    yield first, end, count

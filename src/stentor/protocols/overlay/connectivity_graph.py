@@ -6,7 +6,7 @@ leads from a unit to one of the same or a higher level: so traffic between membe
 """
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from stentor.model.context import Context
 from stentor.model.messages import Presence
@@ -82,12 +82,17 @@ class ConnectivityGraph:
         for near in sorted(self._advertised_by[unit]):
             self._draw(near, unit)
 
-    def rebuild(self) -> bool:
-        """Draw all edges and find all paths anew from what is said; return whether anything was not as it should be."""
-        fresh = ConnectivityGraph(self.context)
+    def edited(self, edit: Callable[[Presence], Presence]) -> "ConnectivityGraph":
+        """Return the graph that there would be if members said something else of themselves."""
+        graph = ConnectivityGraph(self.context)
         for members in self.members:
             for presence in members.values():
-                fresh.take(presence)
+                graph.take(edit(presence))
+        return graph
+
+    def rebuild(self) -> bool:
+        """Draw all edges and find all paths anew from what is said; return whether anything was not as it should be."""
+        fresh = self.edited(lambda presence: presence)
         was_right = self.cache.same_as(fresh.cache)
         self.cache = fresh.cache
         self._advertised = fresh._advertised

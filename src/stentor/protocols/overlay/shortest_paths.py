@@ -99,6 +99,33 @@ class RoutingCache:
             unit = self._labels[unit].parent
         return path[::-1]
 
+    def units_over(self, pairs: Iterable[tuple[str, str]]) -> set[str]:
+        """Return the units to which a best path leads over one of these edges; of two that cost the same, both count.
+
+        From where an edge ends on, paths are looked for anew: the tree from the vertex has only one path to each unit.
+        """
+        self._repair()
+        found: set[str] = set()
+        beyond: dict[str, RoutingCache] = {}
+        for near, far in pairs:
+            offer = self._offer(near, far)
+            if offer is None:
+                continue
+            if far not in beyond:
+                beyond[far] = self._from(far)
+            for unit, label in self._labels.items():
+                rest = beyond[far].distance(unit)
+                if rest is not None and label.distance == tuple(map(sum, zip(offer.distance, rest, strict=True))):
+                    found.add(unit)
+        return found
+
+    def _from(self, vertex: str) -> "RoutingCache":
+        """Return the best paths from another unit by the same edges."""
+        cache = RoutingCache(vertex, self.depth)
+        for near, far, level, cost in self.edges():
+            cache.set_edge(near, far, level, cost)
+        return cache
+
     def same_as(self, other: "RoutingCache") -> bool:
         """Return whether another cache has the same edges, and knows the same ways."""
         self._repair()

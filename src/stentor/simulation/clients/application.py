@@ -149,6 +149,12 @@ class SimApplication:
             self._offer(self.life, topic, size=10)
         self._say(TurnEnded())
 
+    def publish_one(self) -> None:
+        """One event on one topic, if there is room for it."""
+        if self.client.room:
+            self._offer(self.life, self._random.choice(TOPICS), size=10)
+            self._say(TurnEnded())
+
     def move_to(self, address: str) -> None:
         self.moves += 1
         self._say(Moved((address,)))

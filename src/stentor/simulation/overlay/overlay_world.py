@@ -17,7 +17,7 @@ from stentor.model.errors import FrameError
 from stentor.model.filter import Filter
 from stentor.model.ids import LinkId, SubscriptionId
 from stentor.model.limits import Limits
-from stentor.model.messages import Digest, Farewell, Message, Ping, Pong
+from stentor.model.messages import AdminRequest, Digest, Farewell, Message, Ping, Pong
 from stentor.model.scope import ScopePath
 from stentor.nodes.broker.access.credentials import Credentials
 from stentor.nodes.broker.link_session import LinkSession
@@ -144,11 +144,20 @@ class SimBroker:
         settings = NetworkSettings(
             numbers=self.numbers, address=self.address, path_length=self._path_length, colours=self._colours
         )
-        self.network = BrokerNetwork(path, settings, _LIMITS, policies, self.forwarder, self.step, lambda _: None)
+        self.network = BrokerNetwork(path, settings, _LIMITS, policies, self.forwarder, self.step, self)
         self.network.begin(self.boot)
 
     def _on_subscription_change(self, subscription: BrokerSubscription[Outbox], comes: bool) -> None:
         self.network.feed.on_subscription_change(subscription, comes)
+
+    def on_charter_change(self, topic: str) -> None:
+        """Charters are no matter of this world."""
+
+    def end_link(self, session: LinkSession, reason: str) -> None:
+        raise AssertionError(f"nobody plans anything in this world: {session.connection.name}, {reason}")
+
+    def remember(self, request: AdminRequest) -> None:
+        raise AssertionError(f"nobody plans anything in this world: {request}")
 
     def want(self, wish: Wish) -> None:
         self._last += 1

@@ -1,7 +1,7 @@
 """Every scenario there is, by name."""
 
 from stentor.simulation.scenario import Scenario
-from stentor.simulation.scenarios import access, broker, colours, delivery, fabric, fuzz, log, network, overlay
+from stentor.simulation.scenarios import access, broker, colours, delivery, fabric, fuzz, log, network, overlay, plans
 
 SCENARIOS: dict[str, Scenario] = {
     each.name: each
@@ -15,5 +15,6 @@ SCENARIOS: dict[str, Scenario] = {
         log.SCENARIO,
         overlay.SCENARIO,
         network.SCENARIO,
+        plans.SCENARIO,
     )
 }

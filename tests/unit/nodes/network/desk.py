@@ -4,7 +4,7 @@ from stentor.machine import LinkOpened, Report, Step
 from stentor.model.context import Context
 from stentor.model.ids import LinkId
 from stentor.model.limits import Limits
-from stentor.model.messages import Gateway, Presence
+from stentor.model.messages import AdminRequest, Gateway, Presence
 from stentor.model.routing_state import RoutingState
 from stentor.model.scope import ScopePath
 from stentor.nodes.broker.access.credentials import Credentials
@@ -27,10 +27,21 @@ class Desk:
         policies = ScopePolicies(Context(path).scopes)
         forwarder: Forwarder[Outbox] = Forwarder(limits, {}, policies)
         self.step = Step()
+        self.ended: list[tuple[LinkSession, str]] = []
+        self.remembered: list[AdminRequest] = []
         settings = NetworkSettings(numbers=(3, 4, 5), address="here:1")
-        self.network = BrokerNetwork(path, settings, limits, policies, forwarder, self.step, lambda _: None)
+        self.network = BrokerNetwork(path, settings, limits, policies, forwarder, self.step, self)
         self.network.begin(1)
         self._links = 0
+
+    def on_charter_change(self, topic: str) -> None:
+        """Charters are no matter here."""
+
+    def end_link(self, session: LinkSession, reason: str) -> None:
+        self.ended.append((session, reason))
+
+    def remember(self, request: AdminRequest) -> None:
+        self.remembered.append(request)
 
     def link(self, peer: str, cost: int) -> LinkSession:
         """A link to a broker is there; `cost` is in thousandths."""

@@ -8,6 +8,7 @@ from stentor.model.context import Context
 from stentor.model.ids import NO_SCHEMA, CatenationNumber, Incarnation, LinkId, PublisherId, TopicId, topic_id
 from stentor.model.limits import Limits
 from stentor.model.messages import Topic
+from stentor.model.routing_state import RoutingTables
 from stentor.model.scope import ScopePath
 from stentor.policies.scope_policies import ScopePolicies
 from stentor.protocols.connection.outbox import Outbox
@@ -33,7 +34,10 @@ def test_every_run_of_a_parcel_that_enters_a_unit_is_introduced() -> None:
         frames.append(encode(origin, EMPTY_SCHEMA, [], [b"body"]))
     onward = Outbox(LinkId(2), 1 << 20)
     mate = NextHop("u1/b2", 0, onward, None)
-    relay.adopt(states_of(context, forwarder.table.interests, [1, 1], {mate.name: {0: 2}}), {mate.name: mate})
+    relay.adopt(
+        RoutingTables.uniform(states_of(context, forwarder.table.interests, [1, 1], {mate.name: {0: 2}})),
+        {mate.name: mate},
+    )
     inner = b"".join(frames)
     masks = {1: np.array([1, 1], np.uint64)}
     data = wrap(masks, [inner], 2, 0, contents_of(inner, 0, len(inner))[0], bytes(8))

@@ -11,6 +11,7 @@ from stentor.model.filter import Filter
 from stentor.model.ids import CatenationNumber, Incarnation, LinkId, PublisherId, SubscriptionId, topic_id
 from stentor.model.limits import Limits
 from stentor.model.messages import SchemaDefinition, Subscription, Topic
+from stentor.model.routing_state import RoutingTables
 from stentor.model.scope import ScopePath
 from stentor.policies.channel import Channel, ContentFilter
 from stentor.policies.scope_policies import ScopePolicies, TopicPolicy
@@ -64,7 +65,7 @@ class Desk:
         """These members are reached by these neighbours."""
         by_name = {self.hops[hop].name: each for hop, each in masks.items()}
         states = states_of(self.context, self.forwarder.table.interests, [1, 1, 1], by_name)
-        self.relay.adopt(states, {hop.name: hop for hop in self.hops.values()})
+        self.relay.adopt(RoutingTables.uniform(states), {hop.name: hop for hop in self.hops.values()})
 
     def wants(self, level: int, member: int, where: str = "") -> None:
         self.forwarder.table.index(True, 3, level, member, "t", Filter(where) if where else None)
@@ -250,9 +251,9 @@ def test_members_that_no_neighbour_leads_to_are_counted_beside_those_that_are_re
 def test_what_waited_on_a_link_that_is_lost_goes_on_by_others() -> None:
     desk = Desk()
     inner = events(1, 2)
-    desk.relay.reroute([(head(label({0: 1 << B2}), len(inner), 2, 3, 5, bytes(8)) + inner, 2)])
+    desk.relay.reroute([(0, head(label({0: 1 << B2}), len(inner), 2, 3, 5, bytes(8)) + inner, 2)])
     each = {0: np.array([1 << B2, 0], np.uint64), 1: np.array([0, 1 << HALL], np.uint64)}
-    desk.relay.reroute([(wrap(each, [inner], 2, 3, 5, bytes(8)), 2)])
+    desk.relay.reroute([(0, wrap(each, [inner], 2, 3, 5, bytes(8)), 2)])
     assert desk.sent("b2") == [({0: 1 << B2}, [b"1", b"2"]), ({0: 1 << B2}, [b"1"])]
     assert desk.sent("hall") == [({1: 1 << HALL}, [b"2"])]
     assert (desk.relay.rerouted, desk.relay.stranded) == (4, 0)
@@ -262,9 +263,9 @@ def test_what_nobody_can_take_over_is_counted_as_stranded() -> None:
     desk = Desk()
     origin = block.Origin(topic_id("u"), PublisherId(9), Incarnation(1), CatenationNumber(1), 5)
     unknown = block.encode(origin, SCHEMA, [[1]], [b"x"])
-    desk.relay.reroute([(head(label({0: 1 << B2}), len(unknown), 1, 0, 5, bytes(8)) + unknown, 1)])
+    desk.relay.reroute([(0, head(label({0: 1 << B2}), len(unknown), 1, 0, 5, bytes(8)) + unknown, 1)])
     inner = events(1)
-    desk.relay.reroute([(head(label({0: 1 << 40}), len(inner), 1, 0, 5, bytes(8)) + inner, 1)])
+    desk.relay.reroute([(0, head(label({0: 1 << 40}), len(inner), 1, 0, 5, bytes(8)) + inner, 1)])
     assert desk.relay.stranded == 2
 
 
@@ -304,12 +305,12 @@ def test_plans_stay_as_long_as_states_and_neighbours_are_as_before() -> None:
     parcel = head(label({1: 1 << HALL}), len(events(1)), 1, 0, 5, bytes(8)) + events(1)
     desk.receive("b2", parcel)
     plans = desk.relay._plans
-    assert plans.by_label
+    assert desk.relay._by_label
     desk.reach(b2={0: 1 << B2}, b3={0: 1 << B3}, hall={1: 1 << HALL, 2: 1 << SOUTH})
     assert desk.relay._plans is plans, "equal states lead to the same plans"
     desk.hops["hall"] = NextHop("north/hall/b1", 1, desk.boxes["b3"], None)  # another link to the same broker
     desk.reach(b2={0: 1 << B2}, b3={0: 1 << B3}, hall={1: 1 << HALL, 2: 1 << SOUTH})
-    assert not desk.relay._plans.by_label
+    assert not desk.relay._by_label
     desk.receive("b2", parcel)
     assert len(desk.sent("hall")) == len(desk.sent("b3")) == 1
 

@@ -1,0 +1,95 @@
+"""The links of one broker, as plans change them."""
+
+from collections.abc import Callable, Mapping
+
+from stentor.model.colours.plan import TopologyChange
+from stentor.model.messages import AdminRequest, AdminTask
+from stentor.nodes.network.neighbour_link import NeighbourLink
+from stentor.nodes.network.outgoing_links import OutgoingLink, OutgoingLinks
+from stentor.nodes.network.owner import NetworkOwner
+from stentor.nodes.network.settings import GatewaySettings
+from stentor.protocols.neighbours import Neighbours
+
+_THOUSAND = 1000  # plans tell costs in thousandths, people in units
+
+
+class PlanLinks:
+    """Opens and closes links for plans. What a plan has changed in the end is known at the next start, too."""
+
+    def __init__(
+        self,
+        name: str,
+        outgoing: OutgoingLinks,
+        peers: Mapping[str, NeighbourLink],
+        neighbours: Neighbours,
+        set_cost: Callable[[OutgoingLink, float], None],
+        reprice: Callable[[str, int], None],
+        owner: NetworkOwner,
+    ) -> None:
+        self._name = name
+        self._outgoing = outgoing
+        self._peers = peers
+        self._neighbours = neighbours
+        self._set_cost = set_cost
+        self._reprice = reprice
+        self._owner = owner
+
+    def has_link(self, change: TopologyChange) -> bool:
+        return self._other(change) in self._peers
+
+    def open_link(self, change: TopologyChange) -> None:
+        if change.near == self._name:
+            cost = change.after / _THOUSAND
+            self._outgoing.open(GatewaySettings(name=change.far, address=change.address, cost=cost))
+
+    def close_link(self, change: TopologyChange) -> None:
+        for outgoing in self._dialled(change):
+            self._outgoing.remove(outgoing.settings.address)
+        peer = self._peers.get(self._other(change))
+        if peer is not None:
+            self._owner.end_link(peer.session, "a plan removed the link")
+
+    def finish(self, change: TopologyChange) -> None:
+        if change.is_measured:
+            if change.near == self._name and change.far in self._peers:
+                self._reprice(change.far, change.after)
+            return
+        for outgoing in self._dialled(change):  # whoever opens the link remembers what has become of it
+            self._remember(change, outgoing)
+            if not change.comes and not change.goes:
+                self._set_cost(outgoing, change.after / _THOUSAND)
+        if change.goes:
+            self.close_link(change)
+
+    def mispriced(self, level: int) -> tuple[TopologyChange, ...]:
+        return tuple(
+            TopologyChange(near=self._name, far=name, before=neighbour.cost, after=cost, is_measured=True)
+            for name, neighbour in sorted(self._neighbours.items())
+            if neighbour.level == level and (cost := self._peers[name].cost.now) != neighbour.cost
+        )
+
+    def _other(self, change: TopologyChange) -> str:
+        """Return who is at the other end of a link of ours."""
+        return change.far if change.near == self._name else change.near
+
+    def _dialled(self, change: TopologyChange) -> list[OutgoingLink]:
+        """Return the links that this broker opens to the other end."""
+        other = self._other(change)
+        return [
+            each
+            for each in self._outgoing.links.values()
+            if each.settings.name == other or (change.near == self._name and each.settings.address == change.address)
+        ]
+
+    def _remember(self, change: TopologyChange, outgoing: OutgoingLink) -> None:
+        task = AdminTask.ADD_LINK if change.comes else AdminTask.REMOVE_LINK if change.goes else AdminTask.SET_COST
+        self._owner.remember(
+            AdminRequest(
+                token=0,
+                task=task,
+                name=self._other(change),
+                address=outgoing.settings.address,
+                cost=change.after / _THOUSAND,
+                force=True,
+            )
+        )

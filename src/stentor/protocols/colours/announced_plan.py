@@ -1,0 +1,148 @@
+"""A plan as one broker of the scope takes part in it: announced, switched by a wave, finished when all has drained.
+
+What a broker holds of a plan never outlives it for long: the links that are there in the end are the truth, and a plan
+only says from when on they are used. So a plan that was cut short, at whatever point, leaves a sound network behind.
+"""
+
+from typing import Protocol
+
+from stentor.model.colours.colour import Colour, new_colour, old_colour
+from stentor.model.colours.plan import NO_PLAN, PLAN_TRANSITIONS, Plan, PlanChange, PlanStage, Side, TopologyChange
+
+
+class PlanWork(Protocol):
+    """What a plan makes the broker do that it passes."""
+
+    def announce(self, plan: Plan) -> None:
+        """Look at the topology as it is before anything changes."""
+        ...
+
+    def prepare(self) -> None:
+        """Open the links that are to come and begin here."""
+        ...
+
+    def complaint(self) -> str:
+        """Return what is still missing; "" if nothing is."""
+        ...
+
+    def under_way(self, colour: Colour) -> tuple[int, int]:
+        """Return how many parcels of a colour were sent over links of the scope, and how many have come."""
+        ...
+
+    def switch(self) -> None:
+        """Send events by the topology after the plan from now on, and hold those whose way has changed."""
+        ...
+
+    def finish(self) -> None:
+        """Release what is held; close the links that go, and write down what has changed."""
+        ...
+
+    def withdraw(self) -> None:
+        """Close the links that were opened for it."""
+        ...
+
+    def requests(self) -> tuple[TopologyChange, ...]:
+        """Return what this broker would have changed."""
+        ...
+
+    def rotate(self) -> None:
+        """A wave has come: what finished plans have made of links may be known everywhere by now."""
+        ...
+
+
+class AnnouncedPlan:
+    """The plan of one scope that one broker heard of last. Invariant: without a plan, the stage is FINISHED."""
+
+    def __init__(self, work: PlanWork) -> None:
+        self._work = work
+        self.plan: Plan | None = None
+        self.stage = PlanStage.FINISHED
+
+    @property
+    def number(self) -> int:
+        return NO_PLAN if self.plan is None else self.plan.number
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a plan is under way."""
+        return self.plan is not None and self.stage is not PlanStage.FINISHED
+
+    def side(self, colour: Colour, round_number: int) -> Side | None:
+        """Return by which topology parcels of a colour are routed; None if there is only one."""
+        if self.plan is None:
+            return None
+        match self.stage:
+            case PlanStage.ANNOUNCED:
+                return Side.AFTER if colour == new_colour(round_number) else Side.BEFORE
+            case PlanStage.SWITCHED:
+                return Side.BEFORE if colour == old_colour(round_number) else Side.AFTER
+            case PlanStage.FINISHED:
+                return None
+
+    # ---- what the root says
+
+    def on_announce(self, plan: Plan, stage: PlanStage) -> None:
+        """Take a plan up, as far as it has come elsewhere."""
+        if self.number == plan.number:
+            return
+        self._drop()
+        self.plan = plan
+        self.stage = stage
+        self._work.announce(plan)
+
+    def on_withdrawal(self, number: int) -> None:
+        if self.number == number and self.stage is PlanStage.ANNOUNCED:
+            self._drop()
+
+    def on_rotation(self, number: int) -> None:
+        """A wave has come, which activates a plan or none."""
+        self._work.rotate()
+        if self.stage is PlanStage.FINISHED:
+            return
+        if self.number == number and self.stage is PlanStage.ANNOUNCED:
+            self._change(PlanChange.ROTATED)
+            self._work.switch()
+        elif self.number != number:  # the root knows nothing of it any more
+            self._drop()
+
+    def on_go(self, number: int) -> None:
+        if self.number == number and self.stage is PlanStage.SWITCHED:
+            self._change(PlanChange.DRAINED)
+            self._work.finish()
+
+    def _change(self, change: PlanChange) -> None:
+        following = PLAN_TRANSITIONS.get((self.stage, change))
+        assert following is not None, f"a plan that is {self.stage.value} cannot be {change.value}"
+        self.stage = following
+
+    def _drop(self) -> None:
+        """Forget the plan, whatever has become of it."""
+        if self.plan is None:
+            return
+        match self.stage:
+            case PlanStage.ANNOUNCED:
+                self._work.withdraw()
+            case PlanStage.SWITCHED:
+                self._work.finish()
+        self.plan = None
+        self.stage = PlanStage.FINISHED
+
+    # ---- how far it has come
+
+    def progress(self, number: int, old: Colour) -> tuple[int, int, int, int, int, str]:
+        """Return for this broker alone what a PlanAnswer tells: known, prepared, switched, sent, arrived, complaint."""
+        if self.number != number:
+            return 0, 0, 0, 0, 0, "has not heard of the plan"
+        if self.stage is PlanStage.ANNOUNCED:
+            complaint = self._work.complaint()
+            return 1, int(not complaint), 0, 0, 0, complaint
+        sent, arrived = self._work.under_way(old)
+        return 1, 1, 1, sent, arrived, ""
+
+    def requests(self) -> tuple[TopologyChange, ...]:
+        """Return what this broker would have changed; while a plan is under way, that can wait."""
+        return () if self.is_open else self._work.requests()
+
+    def prepare(self) -> None:
+        if self.stage is PlanStage.ANNOUNCED:
+            self._work.prepare()

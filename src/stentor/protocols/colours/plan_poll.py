@@ -1,0 +1,120 @@
+"""Polls: the root asks how far a plan has come, and the answers of all brokers are summed up on their way to it."""
+
+import msgspec
+
+from stentor.model.colours.colour import old_colour
+from stentor.model.colours.plan import PlanStage
+from stentor.model.colours.plan_messages import Announce, Go, PlanAnswer, Poll
+from stentor.protocols.colours.announced_plan import AnnouncedPlan
+from stentor.protocols.colours.scope_surroundings import ScopeSurroundings
+from stentor.protocols.colours.scope_tree import ScopeTree, TreeRole
+
+_LONGEST_COMPLAINT = 200
+
+
+class PlanPoll:
+    """What is said of a plan between one broker and those above and below it in a scope's tree."""
+
+    def __init__(self, around: ScopeSurroundings, tree: ScopeTree, announced: AnnouncedPlan, delay_ns: int) -> None:
+        self._around = around
+        self._tree = tree
+        self._announced = announced
+        self._delay_ns = delay_ns
+        self._sum: PlanAnswer | None = None  # of this broker and of the children that have answered; None: no poll runs
+        self._waiting: set[str] = set()  # children that have not
+        self.deadline_at = 0
+        self.heard = 0  # polls
+        self.result: PlanAnswer | None = None  # at the root: what the last poll found
+
+    @property
+    def is_running(self) -> bool:
+        return self._sum is not None
+
+    # ---- down
+
+    def announce(self, message: Announce) -> None:
+        """Take up a plan, or give one up, and tell those below."""
+        if message.withdrawn:
+            self._announced.on_withdrawal(message.plan.number)
+        else:
+            self._announced.on_announce(message.plan, message.stage)
+        self._tell_children(message)
+
+    def go(self, message: Go) -> None:
+        self._tell_children(message)
+        self._announced.on_go(message.plan)
+
+    def poll(self, message: Poll) -> None:
+        tree = self._tree
+        if message.is_known and message.plan == self._announced.number:
+            self._announced.prepare()
+        known, prepared, switched, sent, arrived, complaint = self._announced.progress(
+            message.plan, old_colour(tree.round)
+        )
+        self._sum = PlanAnswer(
+            scope=self._around.scope,
+            plan=message.plan,
+            turn=message.turn,
+            brokers=1,
+            known=known,
+            prepared=prepared,
+            switched=switched,
+            sent=sent,
+            arrived=arrived,
+            complaint=f"{tree.name}: {complaint}"[:_LONGEST_COMPLAINT] if complaint else "",
+        )
+        self._waiting = set(tree.children)
+        self.deadline_at = self._around.step.now + 2 * (tree.height - tree.depth) * self._delay_ns
+        self._tell_children(message)
+        self.look()
+
+    def _tell_children(self, message: Announce | Poll | Go) -> None:
+        for child in self._tree.children:
+            self._around.say(child, message)
+
+    # ---- up
+
+    def on_answer(self, name: str, answer: PlanAnswer) -> None:
+        found = self._sum
+        if found is None or name not in self._waiting or (answer.plan, answer.turn) != (found.plan, found.turn):
+            return
+        self._waiting.remove(name)
+        self._sum = msgspec.structs.replace(
+            found,
+            brokers=found.brokers + answer.brokers,
+            known=found.known + answer.known,
+            prepared=found.prepared + answer.prepared,
+            switched=found.switched + answer.switched,
+            silent=found.silent + answer.silent,
+            sent=found.sent + answer.sent,
+            arrived=found.arrived + answer.arrived,
+            complaint=found.complaint or answer.complaint,
+        )
+        if answer.known < answer.brokers:
+            self._announce_again(name)
+        self.look()
+
+    def _announce_again(self, child: str) -> None:
+        """Tell a child of the plan that we know: somebody at or below it has come since."""
+        plan = self._announced.plan
+        if plan is not None and self._announced.stage is not PlanStage.FINISHED:
+            self._around.say(child, Announce(scope=self._around.scope, plan=plan, stage=self._announced.stage))
+
+    def forget(self, child: str) -> None:
+        """A child is gone: nobody waits for its answer."""
+        if child in self._waiting:
+            self._waiting.remove(child)
+            self.look()
+
+    def look(self) -> None:
+        """End the poll if everybody below us has answered, or had the time to."""
+        found = self._sum
+        if found is None or (self._waiting and self._around.step.now < self.deadline_at):
+            return
+        self._sum = None
+        found = msgspec.structs.replace(found, silent=found.silent + len(self._waiting))
+        self._waiting = set()
+        if self._tree.role is TreeRole.ROOT:
+            self.result = found
+        elif self._tree.role is TreeRole.MEMBER:
+            self._around.say(self._tree.parent, found)

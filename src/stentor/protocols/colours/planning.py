@@ -1,0 +1,267 @@
+"""Planning, at the root of a scope: one plan after the other is announced, prepared, switched, drained and finished.
+
+A plan is switched when all brokers are prepared, and finished when all have switched and nothing is under way by the
+topology before it: two polls in a row have found the same sums, and as much arrived as was sent. One poll could be
+fooled by what was sent after one broker had answered and came before another did. Every wait has an end: before the
+switch the plan is undone, after it what is in doubt is counted and told.
+"""
+
+from collections import deque
+
+from stentor.machine import MILLISECOND, SECOND
+from stentor.model.colours.plan import Plan, PlanPhase, PlanStage, PlanView
+from stentor.model.colours.plan_messages import Announce, Go, PlanAnswer, Poll
+from stentor.model.colours.wave_timing import WaveTiming
+from stentor.model.ids import fingerprint
+from stentor.protocols.colours.announced_plan import AnnouncedPlan
+from stentor.protocols.colours.plan_poll import PlanPoll
+from stentor.protocols.colours.scope_surroundings import ScopeSurroundings
+from stentor.protocols.colours.wave import Wave
+
+_MOST_REMEMBERED = 32  # plans that have ended
+MOST_WAITING = 64
+_FIRST_PAUSE_NS = 5 * MILLISECOND  # from one poll to the next
+_LONGEST_PAUSE_NS = 250 * MILLISECOND
+_LAST_TURN = 2**32 - 1
+
+
+class _RunningPlan:
+    """A plan that the root carries out."""
+
+    __slots__ = (
+        "began_at",
+        "brokers",
+        "last_sums",
+        "next_at",
+        "pause_ns",
+        "phase",
+        "phase_at",
+        "plan",
+        "prepared",
+        "reason",
+    )
+
+    def __init__(self, plan: Plan, phase: PlanPhase, now: int) -> None:
+        self.plan = plan
+        self.phase = phase
+        self.began_at = now
+        self.phase_at = now  # when its phase began
+        self.next_at = now  # when the next poll is due
+        self.pause_ns = _FIRST_PAUSE_NS
+        self.last_sums: tuple[int, int] | None = None  # what the last poll found, if all had answered
+        self.brokers = self.prepared = 0
+        self.reason = ""
+
+    def enter(self, phase: PlanPhase, now: int) -> None:
+        self.phase = phase
+        self.phase_at = self.next_at = now
+        self.pause_ns = _FIRST_PAUSE_NS
+        self.last_sums = None
+        self.reason = ""
+
+    def view(self, now: int, in_doubt: int = 0) -> PlanView:
+        return PlanView(
+            number=self.plan.number,
+            phase=self.phase,
+            changes=len(self.plan.changes),
+            brokers=self.brokers,
+            prepared=self.prepared,
+            in_doubt=in_doubt,
+            seconds=(now - self.began_at) / SECOND,
+            reason=self.reason,
+        )
+
+
+class Planning:
+    """What one broker does for the plans of a scope as long as it is the scope's root."""
+
+    def __init__(
+        self,
+        around: ScopeSurroundings,
+        wave: Wave,
+        announced: AnnouncedPlan,
+        poll: PlanPoll,
+        timing: WaveTiming,
+    ) -> None:
+        self._around = around
+        self._wave = wave
+        self._announced = announced
+        self._poll = poll
+        self._prepare_ns = int(timing.prepare_within * SECOND)
+        self._drain_ns = int(timing.drain_within * SECOND)
+        self._turn = 0
+        self._running: _RunningPlan | None = None
+        self._waiting: deque[Plan] = deque()
+        self._ended: dict[int, PlanView] = {}
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a plan is under way: then no other wave begins."""
+        return self._running is not None
+
+    @property
+    def next_at(self) -> int | None:
+        """When something is to be done; None if that depends on others only."""
+        running = self._running
+        if running is None and not self._waiting:
+            return None
+        if self._wave.is_running:
+            return self._wave.deadline_at
+        if running is None:
+            return self._around.step.now
+        return self._poll.deadline_at if self._poll.is_running else running.next_at
+
+    # ---- requests
+
+    def request(self, plan: Plan) -> str:
+        """Take up a plan; return why not, "" if it is taken. The same plan again is no second one."""
+        if plan.number in self._ended or self._is_known(plan.number):
+            return ""
+        if len(self._waiting) >= MOST_WAITING:
+            return f"{len(self._waiting)} plans of this scope wait already"
+        self._waiting.append(plan)
+        return ""
+
+    def _is_known(self, number: int) -> bool:
+        running = self._running
+        return (running is not None and running.plan.number == number) or any(
+            plan.number == number for plan in self._waiting
+        )
+
+    def abort(self, number: int) -> str:
+        """Undo a plan that is not switched yet; return why not, "" if it is undone."""
+        running = self._running
+        if running is not None and running.plan.number == number:
+            if running.phase not in (PlanPhase.ANNOUNCING, PlanPhase.PREPARING):
+                return "the plan is switched already"
+            self._undo(running, "an operator took it back")
+            return ""
+        waiting = [plan for plan in self._waiting if plan.number != number]
+        if len(waiting) == len(self._waiting):
+            return "there is no such plan"
+        self._waiting = deque(waiting)
+        return ""
+
+    # ---- time
+
+    def tick(self) -> None:
+        """Do what is due, at the root."""
+        now = self._around.step.now
+        if self._running is None:
+            self._begin(now)
+        running = self._running
+        if running is None:
+            return
+        running.began_at = min(running.began_at, now)  # times that lie ahead are damage, and would hold it up
+        running.phase_at = min(running.phase_at, now)
+        running.next_at = min(running.next_at, now + _LONGEST_PAUSE_NS)
+        if running.phase is PlanPhase.SWITCHING:
+            self._switching(running, now)
+            return
+        if self._poll.result is not None:
+            result, self._poll.result = self._poll.result, None
+            if (result.plan, result.turn) == (running.plan.number, self._turn):
+                self._judge(running, result)
+        if self._running is running and not self._poll.is_running and now >= running.next_at:
+            self._ask(running)
+
+    def resign(self) -> None:
+        """This broker is the root no more: whoever is goes on with what was announced."""
+        self._running = None
+        self._waiting.clear()
+
+    def _begin(self, now: int) -> None:
+        """Go on with a plan that a former root has announced, or begin the next one."""
+        announced = self._announced
+        if announced.is_open and announced.plan is not None:
+            is_switched = announced.stage is PlanStage.SWITCHED
+            phase = PlanPhase.DRAINING if is_switched else PlanPhase.ANNOUNCING
+            self._running = _RunningPlan(announced.plan, phase, now)
+            return
+        if self._wave.is_running:
+            return
+        if not self._waiting and self._wave.requests:
+            changes = tuple(dict.fromkeys(self._wave.requests))
+            self._waiting.append(Plan(fingerprint("plan", f"{self._around.scope} {now} {changes}") or 1, changes))
+        self._wave.requests = ()
+        if self._waiting:
+            running = self._running = _RunningPlan(self._waiting.popleft(), PlanPhase.ANNOUNCING, now)
+            self._poll.announce(Announce(scope=self._around.scope, plan=running.plan, stage=PlanStage.ANNOUNCED))
+
+    def _ask(self, running: _RunningPlan) -> None:
+        self._turn = self._turn + 1 if self._turn < _LAST_TURN else 0
+        self._poll.result = None
+        is_known = running.phase is not PlanPhase.ANNOUNCING
+        self._poll.poll(Poll(scope=self._around.scope, plan=running.plan.number, turn=self._turn, is_known=is_known))
+        running.next_at = self._around.step.now + running.pause_ns
+        running.pause_ns = min(2 * running.pause_ns, _LONGEST_PAUSE_NS)
+        if self._poll.result is not None:  # we are alone
+            self.tick()
+
+    def _judge(self, running: _RunningPlan, found: PlanAnswer) -> None:
+        now = self._around.step.now
+        running.brokers = found.brokers
+        running.prepared = found.prepared
+        is_whole = not found.silent and found.brokers >= self._wave.brokers
+        if running.phase is PlanPhase.DRAINING:
+            self._judge_draining(running, found, is_whole)
+        elif now - running.began_at > self._prepare_ns:
+            self._undo(running, found.complaint or "not all brokers answered")
+        elif is_whole and running.phase is PlanPhase.ANNOUNCING and found.known == found.brokers:
+            running.enter(PlanPhase.PREPARING, now)
+        elif is_whole and running.phase is PlanPhase.PREPARING and found.prepared == found.brokers:
+            running.enter(PlanPhase.SWITCHING, now)
+            self._wave.begin(running.plan.number)
+        else:
+            running.reason = found.complaint
+
+    def _switching(self, running: _RunningPlan, now: int) -> None:
+        if not self._wave.is_running:
+            running.enter(PlanPhase.DRAINING, now)
+            self._ask(running)
+
+    def _judge_draining(self, running: _RunningPlan, found: PlanAnswer, is_whole: bool) -> None:
+        sums = (found.sent, found.arrived)
+        is_still = is_whole and found.switched == found.brokers and sums == running.last_sums
+        has_drained = is_still and found.sent == found.arrived
+        if not has_drained and self._around.step.now - running.phase_at <= self._drain_ns:
+            running.last_sums = sums if is_whole and found.switched == found.brokers else None
+            if running.last_sums is not None and found.sent == found.arrived:
+                running.next_at = self._around.step.now
+            return
+        if not has_drained:
+            running.reason = "the deadline ended the wait for what was under way"
+        in_doubt = 0 if has_drained else abs(found.sent - found.arrived)
+        self._poll.go(Go(self._around.scope, running.plan.number))
+        self._end(running, PlanPhase.DONE, in_doubt)
+
+    def _undo(self, running: _RunningPlan, reason: str) -> None:
+        running.reason = reason
+        withdrawal = Announce(scope=self._around.scope, plan=running.plan, stage=PlanStage.ANNOUNCED, withdrawn=True)
+        self._poll.announce(withdrawal)
+        self._end(running, PlanPhase.UNDONE, 0)
+
+    def _end(self, running: _RunningPlan, phase: PlanPhase, in_doubt: int) -> None:
+        running.phase = phase
+        now = self._around.step.now
+        self._ended[running.plan.number] = running.view(now, in_doubt)
+        while len(self._ended) > _MOST_REMEMBERED:
+            del self._ended[next(iter(self._ended))]
+        self._running = None
+        self._around.step.report(
+            "info" if phase is PlanPhase.DONE else "warning",
+            f"plan {phase.value}",
+            scope=self._around.scope,
+            changes=len(running.plan.changes),
+            reason=running.reason,
+        )
+
+    # ---- for those who ask
+
+    def views(self) -> tuple[PlanView, ...]:
+        """Return all plans that this broker knows of as the root, the oldest first."""
+        now, running = self._around.step.now, self._running
+        waiting = [
+            PlanView(number=plan.number, phase=PlanPhase.WAITING, changes=len(plan.changes)) for plan in self._waiting
+        ]
+        return (*self._ended.values(), *(() if running is None else (running.view(now),)), *waiting)

@@ -1,0 +1,75 @@
+"""Whether a plan can be carried out in a scope: its links are what it says they are, and the scope stays whole."""
+
+from collections import Counter
+
+from stentor.model.colours.plan import Plan, TopologyChange
+from stentor.model.errors import InvalidInput
+from stentor.model.scope import ScopePath
+from stentor.protocols.overlay.connectivity_graph import ConnectivityGraph
+
+
+def plan_refusal(graph: ConnectivityGraph, level: int, plan: Plan) -> str:
+    """Return why a plan for the scope that holds the units of a level cannot be carried out; "" if it can."""
+    if not plan.changes:
+        return "the plan changes nothing"
+    pairs = Counter(frozenset((change.near, change.far)) for change in plan.changes)
+    twice = next((sorted(pair) for pair, count in pairs.items() if count > 1), None)
+    if twice is not None:
+        return f"the plan changes the link between {' and '.join(twice)} twice"
+    for change in plan.changes:
+        refusal = _refusal_of(graph, level, change)
+        if refusal:
+            return refusal
+    lost = _parted(graph, level, plan)
+    return f"without these links {', '.join(lost)} could not be reached" if lost else ""
+
+
+def _refusal_of(graph: ConnectivityGraph, level: int, change: TopologyChange) -> str:
+    """Return what is wrong with one change."""
+    scope, link = graph.context.scopes[level], f"the link from {change.near} to {change.far}"
+    try:
+        near, far = ScopePath.parse(change.near), ScopePath.parse(change.far)
+        difference = near.level_of_difference(far)
+    except InvalidInput as error:
+        return str(error)
+    if difference != level or len(near.parts) != graph.context.depth:
+        return f"{link} is none between members of {scope or 'the network'}"
+    if scope and not (change.near.startswith(scope + "/") and change.far.startswith(scope + "/")):
+        return f"{link} is not inside {scope}"
+    if change.before == change.after:
+        return f"{link} would stay as it is"
+    if change.comes and not change.address:
+        return f"{link} is to come, and nobody says where {change.far} listens"
+    ends = [graph.find(_unit(broker, level)) for broker in (near, far)]
+    for broker, known in zip((change.near, change.far), ends, strict=True):
+        if known is None or known.left or not graph.reaches(known.unit):
+            return f"{broker} is not in {scope or 'the network'}, as far as is known here"
+    is_there = any(each.unit == _unit(far, level) for each in ends[0].gateways) if ends[0] is not None else False
+    if level == 0 and is_there == change.comes:
+        return f"{link} is there already" if is_there else f"{link} is not there"
+    return ""
+
+
+def _parted(graph: ConnectivityGraph, level: int, plan: Plan) -> list[str]:
+    """Return the members that can be reached now and could not be after the plan."""
+    links: Counter[tuple[str, str]] = Counter()
+    members = {each.unit for each in graph.present(level) if graph.reaches(each.unit)}
+    for presence in graph.present(level):
+        for gateway in presence.gateways:
+            links[presence.unit, gateway.unit] += gateway.links
+    for change in plan.changes:
+        near, far = (_unit(ScopePath.parse(name), level) for name in (change.near, change.far))
+        for pair in ((near, far), (far, near)):
+            links[pair] += int(change.comes) - int(change.goes)
+    reached, fresh = {graph.context.units[level]}, [graph.context.units[level]]
+    while fresh:
+        unit = fresh.pop()
+        for other in members - reached:
+            if links[unit, other] > 0 and links[other, unit] > 0:
+                reached.add(other)
+                fresh.append(other)
+    return sorted(members - reached)
+
+
+def _unit(broker: ScopePath, level: int) -> str:
+    return "/".join(broker.parts[: len(broker.parts) - level])

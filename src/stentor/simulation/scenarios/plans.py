@@ -1,0 +1,339 @@
+"""A network that is rebuilt while it runs: plans add, remove and reprice links under load, and no event is lost.
+
+Real brokers in one to four levels, with clients that publish all the time; no faults. Links have different and changing
+delays, so that what is sent by a new way would overtake what is under way by the former one. Whoever subscribes gets
+all events, once and in order; plans end, and the network is then what they say.
+"""
+
+from collections import Counter
+from random import Random
+
+from stentor.machine import MILLISECOND, SECOND, Input
+from stentor.model.colours.colour import LAST_ROUND
+from stentor.model.colours.plan import ENDED, Plan, PlanPhase, TopologyChange
+from stentor.model.colours.wave_timing import ColourSettings
+from stentor.model.ids import Incarnation
+from stentor.model.limits import Limits
+from stentor.model.scope import ScopePath
+from stentor.nodes.broker.broker import Broker
+from stentor.nodes.client import Settings
+from stentor.nodes.network.network import GatewaySettings, NetworkSettings
+from stentor.protocols.colours.scope_tree import TreeRole
+from stentor.simulation.checkers.delivery_oracle import DeliveryOracle, Published
+from stentor.simulation.checkers.recording_relay import RecordingRelay
+from stentor.simulation.clients.application import SimApplication
+from stentor.simulation.faults import Faults, LinkFaults
+from stentor.simulation.host import Factory
+from stentor.simulation.outcome import Anomaly, Outcome
+from stentor.simulation.overlay.topology import Topology
+from stentor.simulation.scenario import Scenario
+from stentor.simulation.world import World
+
+_DELAY_MAX = 0.05  # seconds, of a wave from a parent to its child: links are slower than that only by chance
+_SETTLED = 6 * SECOND  # when all scopes have a root, and everybody knows what everybody wants
+_GROWN = 60 * SECOND  # by when every scope has one root
+_PLANNED_WITHIN = 20 * SECOND
+_REST = 2 * SECOND  # from when on applications do nothing by themselves
+_PAUSES = (MILLISECOND, 15 * MILLISECOND)  # between two events of a publisher
+_CLOSED = SECOND // 2  # after a plan: links that it removed are closed at both ends
+_END = 2 * SECOND  # after the last plan: all is delivered
+_WINDOW = 1 << 20
+_COSTS = (300, 1000, 1000, 2000, 7000)  # thousandths
+_LIMITS = Limits(largest_body=64 << 10, window=_WINDOW, queue=4 << 20, heartbeat=1.0, hello_within=2.0, flows=64)
+
+
+class PlanDrawn(Input, frozen=True, tag="plan drawn"):
+    """An operator wants a scope changed, and asks the broker that is its root."""
+
+    scope: str
+    plan: Plan
+
+
+class _Stage:
+    """The world with its players."""
+
+    def __init__(self, seed: int, keep_trace: bool) -> None:
+        self.random = random = Random(f"{seed}/{SCENARIO.name}")
+        weather = LinkFaults(mean_delay=random.choice((MILLISECOND, 20 * MILLISECOND, 60 * MILLISECOND)))
+        self.world = world = World(seed, Faults(weather=weather), keep_trace=keep_trace)
+        self.oracle = DeliveryOracle(world.anomalies)
+        self.topology = Topology(random, random.choice((1, 1, 2, 2, 3, 4)), _draw_size(random))
+        self.addresses = {name: f"at-{name.replace('/', '_')}" for name in self.topology.brokers}
+        self.links = {frozenset((near, far)): near for near, far, _ in self.topology.links}  # and who dials them
+        self.applications: list[SimApplication] = []
+        self.counts: Counter[str] = Counter()
+        self._incarnations: Counter[str] = Counter()
+        for name in self.topology.brokers:
+            world.add(self.addresses[name], self._broker(name))
+        for number in range(random.randint(2, 5)):
+            self._add_client(f"c{number}")
+        for address in self.addresses.values():
+            world.restart(world.hosts[address], random.randrange(SECOND // 10))
+        for application in self.applications:
+            world.restart(world.hosts[application.host], SECOND)
+
+    def _broker(self, name: str) -> Factory:
+        links = [(far, cost) for near, far, cost in self.topology.links if near == name]
+        settings = NetworkSettings(
+            numbers=self.topology.brokers[name],
+            address=self.addresses[name],
+            gateways=tuple(GatewaySettings(address=self.addresses[far], cost=cost or 1.0) for far, cost in links),
+            colours={scope: self._colours_of(scope) for scope in self._scopes()},
+        )
+
+        def build() -> Broker:
+            broker = Broker(ScopePath.parse(name), _LIMITS, network=settings)
+            broker._inputs[PlanDrawn] = lambda drawn: self._order(broker, drawn)
+            RecordingRelay.watch(broker.network.relay, self.world.anomalies)
+            return broker
+
+        return build
+
+    def _scopes(self) -> list[str]:
+        names = sorted(self.topology.brokers)
+        return sorted({"/".join(name.split("/")[:length]) for name in names for length in range(self.topology.depth)})
+
+    def _colours_of(self, scope: str) -> ColourSettings:
+        inside = [name for name in self.topology.brokers if not scope or name.startswith(scope + "/")]
+        return ColourSettings(delay_max=_DELAY_MAX, brokers_max=max(2, len(inside)))
+
+    def _add_client(self, name: str) -> None:
+        settings = Settings(
+            name=name,
+            addresses=(self.random.choice(list(self.addresses.values())),),
+            incarnation=Incarnation(0),
+            window=_WINDOW,
+            buffer=2 * _WINDOW,
+            heartbeat=1.0,
+        )
+
+        def new_incarnation() -> int:
+            self._incarnations[name] += 1
+            return self._incarnations[name]
+
+        application = SimApplication(self.world, name, settings, self.oracle, new_incarnation, _REST)
+        self.applications.append(application)
+        self.world.add(name, application.factory, application)
+
+    # ---- from the beginning to the end
+
+    def run(self) -> None:
+        world = self.world
+        world.run(_SETTLED // 2)
+        while world.now < _GROWN and any(len(self._roots(scope)) > 1 for scope in self._scopes()):
+            world.run(world.now + SECOND)
+        for application in self.applications:
+            application.wake_up()
+            application.subscribe_and_settle()
+        world.run(world.now + _SETTLED)
+        start = world.now
+        lost = self._losses()
+        for application in self.applications:
+            self._publish(application)
+        for _ in range(self.random.choice((1, 2, 4))):
+            world.run(world.now + self.random.randrange(SECOND // 2))
+            self._carry_out()
+        self.is_over = True
+        world.run(world.now + _END)
+        until = world.now + _PLANNED_WITHIN  # brokers may have asked for a plan, because links cost something else now
+        while world.now < until and any(broker.network.relay.held.waiting for broker in self._brokers().values()):
+            world.run(world.now + SECOND)
+        world.run(world.now + _END)
+        self._check_deliveries(start)
+        self.counts.update(self._losses())
+        for what, count in (self._losses() - lost).items():
+            self.anomaly("counted", f"{count} events were counted as {what}")
+        for application in self.applications:
+            application.close_books()
+
+    is_over = False
+
+    def _publish(self, application: SimApplication) -> None:
+        """Publish, and again after a while."""
+        if self.is_over:
+            return
+        if application.life.active:
+            application.publish_one()
+        pause = self.random.randint(*_PAUSES)
+        self.world.schedule.after(pause, lambda: self._publish(application))
+
+    def _carry_out(self) -> None:
+        """Draw plans for some scopes and wait until they have ended."""
+        scopes = self.random.sample(self._scopes(), self.random.choice((1, 1, 2)) if len(self._scopes()) > 1 else 1)
+        drawn = {scope: plan for scope in scopes if (plan := self._draw_plan(scope)) is not None}
+        for scope, plan in drawn.items():
+            roots = self._roots(scope)
+            if len(roots) != 1:
+                self.anomaly("two-roots", f"{scope!r} has the roots {roots} at {self.world.now / SECOND:.3f} s")
+                return
+            self.world.tell(self.addresses[roots[0]], PlanDrawn(scope, plan))
+        until = self.world.now + _PLANNED_WITHIN
+        while self.world.now < until and not all(self._has_ended(*each) for each in drawn.items()):
+            self.world.run(self.world.now + 50 * MILLISECOND)
+        for scope, plan in drawn.items():
+            self._check_plan(scope, plan)
+        self._check_links()
+
+    def _order(self, broker: Broker, drawn: PlanDrawn) -> None:
+        colouring = broker.network.colouring
+        colours = colouring.of_scope(drawn.scope)
+        assert colours is not None, "the root of a scope is in it"
+        refusal = colouring.refusal(drawn.scope, drawn.plan) or colours.request(drawn.plan)
+        if refusal:
+            self.anomaly("refused", f"{drawn}: {refusal}")
+
+    # ---- plans
+
+    def _draw_plan(self, scope: str) -> Plan | None:
+        """Draw a plan that leaves the scope whole; None if nothing can be changed."""
+        random, level = self.random, self.topology.depth - 1 - (scope.count("/") + 1 if scope else 0)
+        inside = [name for name in sorted(self.topology.brokers) if not scope or name.startswith(scope + "/")]
+        changes: dict[frozenset[str], TopologyChange] = {}
+        links = dict(self.links)
+        for _ in range(random.choice((1, 1, 2, 5))):
+            one, other = random.choices(inside, k=2)
+            if one == other or ScopePath.parse(one).level_of_difference(ScopePath.parse(other)) != level:
+                continue
+            pair = frozenset((one, other))
+            change = None if pair in changes else self._draw_change(one, other, pair, links, level)
+            if change is not None:
+                changes[pair] = change
+        if not changes:
+            return None
+        self.links = links
+        return Plan(random.randrange(1, LAST_ROUND), tuple(changes.values()))
+
+    def _draw_change(
+        self, one: str, other: str, pair: frozenset[str], links: dict[frozenset[str], str], level: int
+    ) -> TopologyChange | None:
+        random = self.random
+        if pair not in links:
+            links[pair] = one
+            return TopologyChange(
+                near=one, far=other, before=0, after=random.choice(_COSTS), address=self.addresses[other]
+            )
+        near = links[pair]
+        far = next(iter(pair - {near}))
+        before = self._cost(near, far)
+        if random.random() < 0.5:
+            rest = {each: dialler for each, dialler in links.items() if each != pair}
+            if self._is_whole(rest, level, near):
+                del links[pair]
+                return TopologyChange(near=near, far=far, before=before, after=0, address=self.addresses[far])
+            return None
+        after = random.choice([cost for cost in _COSTS if cost != before])
+        return TopologyChange(near=near, far=far, before=before, after=after, address=self.addresses[far])
+
+    def _cost(self, near: str, far: str) -> int:
+        return self._brokers()[near].network.peers[far].cost.base
+
+    def _is_whole(self, links: dict[frozenset[str], str], level: int, name: str) -> bool:
+        """Return whether the members of the scope of a level around a broker reach each other by some links."""
+        depth = self.topology.depth
+        scope = "/".join(name.split("/")[: depth - 1 - level])
+
+        def unit(broker: str) -> str:
+            return "/".join(broker.split("/")[: depth - level])
+
+        members = {unit(each) for each in self.topology.brokers if not scope or each.startswith(scope + "/")}
+        edges = {frozenset(map(unit, pair)) for pair in links}
+        reached = {unit(name)}
+        while True:
+            more = {other for edge in edges if edge & reached for other in edge & members} - reached
+            if not more:
+                return reached == members
+            reached |= more
+
+    def _brokers(self) -> dict[str, Broker]:
+        hosts = {name: self.world.hosts[address] for name, address in self.addresses.items()}
+        return {name: host.machine for name, host in hosts.items() if isinstance(host.machine, Broker)}
+
+    def _roots(self, scope: str) -> list[str]:
+        colours = {name: broker.network.colouring.of_scope(scope) for name, broker in self._brokers().items()}
+        return [name for name, each in colours.items() if each is not None and each.tree.role is TreeRole.ROOT]
+
+    def _phase(self, scope: str, plan: Plan) -> tuple[PlanPhase, str, int] | None:
+        for broker in self._brokers().values():
+            colours = broker.network.colouring.of_scope(scope)
+            for view in () if colours is None else colours.planning.views():
+                if view.number == plan.number:
+                    return view.phase, view.reason, view.in_doubt
+        return None
+
+    def _has_ended(self, scope: str, plan: Plan) -> bool:
+        found = self._phase(scope, plan)
+        return found is not None and found[0] in ENDED
+
+    def _check_plan(self, scope: str, plan: Plan) -> None:
+        found = self._phase(scope, plan)
+        self.counts["changes"] += len(plan.changes)
+        self.counts[f"plans-{found[0] if found else 'lost'}"] += 1
+        if found is None or found[0] is not PlanPhase.DONE or found[2]:
+            self.anomaly("plan", f"the plan {plan} of {scope!r} is not done: {found}")
+
+    def _check_links(self) -> None:
+        """The links that there are, are those that plans have left."""
+        self.world.run(self.world.now + _CLOSED)
+        there = {frozenset((name, far)) for name, broker in self._brokers().items() for far in broker.network.peers}
+        if there != self.links.keys():
+            self.anomaly(
+                "links", f"there are other links than planned: {sorted(map(sorted, there ^ self.links.keys()))}"
+            )
+            self.links = {pair: self.links.get(pair, min(pair)) for pair in there}
+
+    # ---- at the end
+
+    def anomaly(self, kind: str, detail: str) -> None:
+        self.world.anomalies.append(Anomaly(kind, detail))
+
+    def _losses(self) -> Counter[str]:
+        relays = [broker.network.relay for broker in self._brokers().values()]
+        return Counter(
+            {
+                "stranded": sum(relay.stranded for relay in relays),
+                "circling": sum(relay.circling for relay in relays),
+                "held and dropped": sum(relay.held.dropped for relay in relays),
+            }
+        )
+
+    def _check_deliveries(self, start: int) -> None:
+        """All that was published was delivered."""
+        final = [event for event in self.oracle.events.values() if event.time >= start]
+        for application in self.applications:
+            for wish in application.life.wishes.values():
+                lost = wish.reader.missing(final)
+                if lost:
+                    self.anomaly("lost-write", f"{wish.reader.name} never got {_name(lost)}")
+
+    def statistics(self) -> dict[str, int]:
+        relays = [broker.network.relay for broker in self._brokers().values()]
+        counts = Counter(
+            {
+                "steps": self.world.trace.steps,
+                "brokers": len(self.addresses),
+                "published": len(self.oracle.events),
+                "delivered": self.oracle.deliveries,
+                "held": sum(relay.held.held for relay in relays),
+            }
+        )
+        return dict(sorted((counts + self.counts).items()))
+
+
+def _draw_size(random: Random) -> int:
+    sizes = random.randint(3, 4), random.randint(5, 8), random.randint(9, 16), 30
+    return random.choices(sizes, (50, 45, 4.9, 0.1))[0]
+
+
+def _name(events: list[Published]) -> str:
+    first = events[0]
+    return f"{len(events)} events, first {first.topic} {first.body[:24]!r} of {first.time / SECOND:.3f} s"
+
+
+def run(seed: int, keep_trace: bool = False) -> Outcome:
+    stage = _Stage(seed, keep_trace)
+    stage.run()
+    world = stage.world
+    return Outcome.of(SCENARIO.name, seed, world.trace, world.anomalies, stage.statistics())
+
+
+SCENARIO = Scenario("plans", "3 to 30 brokers in 1 to 4 levels whose links are changed by plans under load", run)
