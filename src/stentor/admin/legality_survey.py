@@ -11,6 +11,7 @@ import msgspec
 
 from stentor.model.colours.colour import COLOURS
 from stentor.model.colours.legality import TreePointers, TreeView, illegalities
+from stentor.model.colours.plan import PlanView
 from stentor.model.reports.colour_view import ColourView
 from stentor.model.reports.view import NetworkView
 
@@ -25,6 +26,7 @@ class ColoursSeen(msgspec.Struct, frozen=True, kw_only=True):
     orphans: tuple[str, ...]  # brokers that look for a parent
     silent: tuple[str, ...]  # brokers that told nothing
     bound: float  # seconds after the last fault within which the scope is well again
+    plans: tuple[PlanView, ...] = ()  # of the root
 
 
 def colours_of(scope: str, views: Mapping[str, NetworkView | None]) -> ColoursSeen | None:
@@ -45,6 +47,7 @@ def colours_of(scope: str, views: Mapping[str, NetworkView | None]) -> ColoursSe
         orphans=tuple(sorted(name for name, tree in trees.items() if tree.role == "orphan")),
         silent=silent,
         bound=max(each.bound for each in told.values()),
+        plans=told[root].plans if root in told else (),
     )
 
 

@@ -16,9 +16,9 @@ _WITHIN = 10.0  # seconds for an answer
 _LAST_NUMBER = 2**63 - 1
 
 
-def draw_plan(changes: Iterable[TopologyChange]) -> Plan:
+def draw_plan(changes: Iterable[TopologyChange], leaves: Iterable[str] = ()) -> Plan:
     """Return a plan with a number that no other one has."""
-    return Plan(SystemRandom().randint(1, _LAST_NUMBER), tuple(changes))
+    return Plan(SystemRandom().randint(1, _LAST_NUMBER), tuple(changes), tuple(leaves))
 
 
 def root_of(view: NetworkView, scope: str) -> str:

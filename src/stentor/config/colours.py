@@ -38,6 +38,7 @@ COLOUR_KINDS: dict[str, Any] = {
     "delta_max": Seconds,
     "degree": TreeDegree,
     "height": TreeHeight,
+    "drain_within": Seconds,
 }
 _ROOTS = 'a list of brokers, such as ["campus/library/b1", "campus/library/b2"]'
 _SMALLEST = 2  # brokers: one that is alone may get company
@@ -121,6 +122,7 @@ class FileColours:
             delay_max=own.delta_max or shared.delta_max or 0.0,
             degree=own.degree or shared.degree or max(_DEGREE, self._most_links.get(scope, 0)),
             height=min(own.height or shared.height or eta, eta, MOST_DEEP),  # no tree is higher than it has brokers
+            drain_within=own.drain_within or shared.drain_within or 0.0,
             roots=tuple(str(root) for root in own.roots),
         )
 

@@ -108,6 +108,10 @@ class ColourKeys(msgspec.Struct, frozen=True, kw_only=True):
     height: Annotated[
         TreeHeight | None, Meta(description="links that a wave takes from the root to anybody, at most; default: eta")
     ] = None
+    drain_within: Annotated[
+        Seconds | None,
+        Meta(description="that a plan waits for events under way by the former links, at most; default: 10 s"),
+    ] = None
 
 
 class Unit(ColourKeys, frozen=True, kw_only=True):

@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from stentor.admin import network as operation
-from stentor.cli.network.links import CostOption, ForceOption, TimeoutOption, check_cost
+from stentor.cli.network.departure import depart
+from stentor.cli.network.links import AtOnceOption, CostOption, ForceOption, TimeoutOption, check_cost
 from stentor.cli.network.placement import numbers_for, parted_without
 from stentor.cli.network.search import Found, Search, level_in, member_of
 from stentor.cli.running.process import Assignment, become
@@ -98,13 +99,19 @@ def remove(
     name: Annotated[str, typer.Argument(help="The broker's name.")],
     force: ForceOption = False,
     timeout: TimeoutOption = 10.0,
+    at_once: AtOnceOption = False,
     url: UrlOption = None,
     tls: TlsOption = None,
     token: TokenOption = None,
     wait: WaitOption = 0.0,
 ) -> None:
-    """Make a broker leave the network for good and end; of one that is dead already, free the place."""
-    asyncio.run(_remove(Search(url, tls, wait, token), ScopePath.parse(name), force, timeout))
+    """Make a broker leave the network for good and end; of one that is dead already, free the place.
+
+    Its clients are asked to move to a neighbour, and its links are removed by plans, from the outer scopes inwards.
+    With --force or --at-once it leaves at once.
+    """
+    search = Search(url, tls, wait, token)
+    asyncio.run(_remove(search, ScopePath.parse(name), timeout, force=force, at_once=at_once))
 
 
 async def _look_around(search: Search, path: ScopePath, wanted: list[str]) -> tuple[list[NetworkView], list[Found]]:
@@ -123,7 +130,7 @@ async def _look_around(search: Search, path: ScopePath, wanted: list[str]) -> tu
     return views, links
 
 
-async def _remove(search: Search, path: ScopePath, force: bool, timeout: float) -> None:
+async def _remove(search: Search, path: ScopePath, timeout: float, *, force: bool, at_once: bool) -> None:
     name, end = str(path), asyncio.get_running_loop().time() + timeout
     if await _dismiss_unit(search, path, force):
         return
@@ -141,8 +148,11 @@ async def _remove(search: Search, path: ScopePath, force: bool, timeout: float) 
     if parted and not force:
         raise Refused(Refusal.PROTOCOL, f"{parted}; --force removes it anyway")
     neighbours = [each.address for each in view.links if each.state == "up"]
+    has_departed = not (force or at_once) and await depart(search, view, end)
     async with search.connect(found.address) as fabric:
         await operation.order(fabric, AdminTask.LEAVE)
+    if has_departed:  # it had no links left to tell anybody
+        await _dismiss(search, path, end + timeout)
     for address in neighbours[:1]:
         while _stays(await search.look(address), path):
             if asyncio.get_running_loop().time() > end:

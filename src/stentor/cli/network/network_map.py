@@ -16,6 +16,7 @@ from stentor.cli.network.drawing import draw, short
 from stentor.cli.terminal.narrow_table import Cell, narrow_table
 from stentor.cli.terminal.options import TlsOption, UrlOption, WaitOption
 from stentor.cli.terminal.printable import cell, print_json, printable
+from stentor.model.colours.plan import ENDED
 from stentor.model.errors import StentorError
 from stentor.model.wording.count import counted
 
@@ -119,7 +120,11 @@ def _colours(unit: str, colours: ColoursSeen) -> Text:
     else:
         more = len(colours.reasons) - 1
         label.append(printable(colours.reasons[0]) + (f"; {more} more" if more else ""), "red")
-    return label.append(f", bound {colours.bound:.0f} s", "dim")
+    label.append(f", bound {colours.bound:.0f} s", "dim")
+    for plan in colours.plans:
+        if plan.phase not in ENDED:
+            label.append(f", plan of {counted(plan.changes, 'change')}: {plan.phase.value}", "yellow")
+    return label
 
 
 def _forwarding(found: Survey, unit: str) -> str:

@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from stentor.admin.plans import draw_plan, root_of
+from stentor.admin.plans import draw_plan, request, root_of
 from stentor.admin.survey import Survey, survey
 from stentor.cli.network.planned import carry_out
 from stentor.cli.network.search import Search
@@ -15,7 +15,7 @@ from stentor.cli.network.wanted_topology import ScopeChanges, differences
 from stentor.cli.terminal.options import TlsOption, TokenOption, UrlOption, WaitOption
 from stentor.cli.terminal.printable import print_json, printable
 from stentor.config import load
-from stentor.model.colours.plan import PlanPhase, PlanView, TopologyChange
+from stentor.model.colours.plan import ENDED, Plan, PlanPhase, PlanView, TopologyChange
 from stentor.model.colours.wave_timing import timing_of
 from stentor.model.errors import InvalidInput, StentorError, Unreachable
 from stentor.model.reports.view import NetworkView
@@ -35,8 +35,12 @@ class PlannedStep(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def reconfigure(
-    wanted: Annotated[Path, typer.Argument(metavar="FILE", help="As `stentor up` reads it.")],
+    wanted: Annotated[
+        Path | None, typer.Argument(metavar="[FILE]", help="As `stentor up` reads it.", show_default=False)
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would change, and change nothing.")] = False,
+    status: Annotated[bool, typer.Option("--status", help="Only show the plans that roots know of.")] = False,
+    abort: Annotated[bool, typer.Option("--abort", help="Take back what is not switched yet.")] = False,
     json: Annotated[bool, typer.Option("--json", help="The plans and what became of them, as JSON.")] = False,
     url: UrlOption = None,
     tls: TlsOption = None,
@@ -47,14 +51,21 @@ def reconfigure(
 
     Each scope is changed by one plan: links are opened and tables made while everything goes on as before; one wave
     switches all brokers; links are closed when nothing is under way on them any more. No event is lost, doubled or
-    overtaken. The same file again changes nothing. Ctrl-C leaves a plan that is under way running: `stentor map` shows
-    it. Exit codes: 0 it is so, 1 a plan was undone, and nothing of it has changed.
+    overtaken. The same file again changes nothing. Ctrl-C leaves a plan that is under way running: --status shows
+    it, and --abort takes back what is not switched yet. Exit codes: 0 it is so, 1 a plan was undone, and nothing of it
+    has changed.
     """
-    config = load(wanted)
+    search = Search(url, tls, wait, token)
+    if [wanted is not None, status, abort].count(True) != 1:
+        raise InvalidInput("expected a file, or --status, or --abort")
     found = asyncio.run(survey(url, tls, wait=wait))
+    if wanted is None:
+        asyncio.run(_abort(search, found)) if abort else _show(found, is_json=json)
+        return
+    config = load(wanted)
     steps = [_step(found, changes) for changes in differences(config, found)]
     if not dry_run:
-        steps = asyncio.run(_run(Search(url, tls, wait, token), found, steps, is_quiet=json))
+        steps = asyncio.run(_run(search, found, steps, is_quiet=json))
     if json:
         print_json(steps)
     elif not steps:
@@ -62,6 +73,34 @@ def reconfigure(
     elif dry_run:
         for step in steps:
             _describe(step)
+
+
+def _plans(found: Survey) -> dict[str, tuple[PlanView, ...]]:
+    """Return the plans that the roots of all scopes know of."""
+    return {unit.name: unit.colours.plans for unit in found.units() if unit.colours is not None and unit.colours.plans}
+
+
+def _show(found: Survey, *, is_json: bool) -> None:
+    plans = _plans(found)
+    if is_json:
+        print_json(plans)
+    elif not plans:
+        typer.echo("no root knows of a plan")
+    for scope, known in {} if is_json else plans.items():
+        for view in known:
+            typer.echo(printable(f"{_title(scope)}, {counted(view.changes, 'change')}: {_progress(view)}"))
+
+
+async def _abort(search: Search, found: Survey) -> None:
+    """Take back the plans that have not ended; the root refuses what is switched."""
+    open_plans = [(scope, view) for scope, known in _plans(found).items() for view in known if view.phase not in ENDED]
+    if not open_plans:
+        typer.echo("no plan is under way")
+    for scope, view in open_plans:
+        root = await search.find(root_of(_view_in(found, scope), scope))
+        async with search.connect(root.address) as fabric:
+            await request(fabric, scope, Plan(view.number, ()), is_withdrawn=True)
+        typer.echo(printable(f"{_title(scope)}: {counted(view.changes, 'change')} taken back, nothing has changed"))
 
 
 def _step(found: Survey, changes: ScopeChanges) -> PlannedStep:

@@ -43,6 +43,8 @@ def _totals(status: NodeStatus) -> Iterator[Metric]:
         ("events_entered", "Events that came from other brokers for units of this one.", status.traffic.entered),
         ("batches_matched", "Batches that this broker matched for other brokers.", status.traffic.matched),
         ("events_rerouted", "Events that waited on a link that was lost, sent on by others.", status.traffic.rerouted),
+        ("events_held", "Events that waited here because a plan had changed their way.", status.traffic.held),
+        ("events_overflowed", "Held events that there was no room for.", status.traffic.overflowed),
         ("events_stranded", "Events for members that could not be reached.", status.traffic.stranded),
         ("events_circling", "Events that had been at too many brokers.", status.traffic.circling),
         ("subscription_accepted", "Events that filters took, once for each subscription.", status.accepted),
@@ -55,6 +57,7 @@ def _totals(status: NodeStatus) -> Iterator[Metric]:
         ("brokers", "Brokers that this one is linked with.", status.traffic.brokers),
         ("unreachable_members", "Members of the units around it that cannot be reached.", status.traffic.unreachable),
         ("subscriptions", "Subscriptions that are in force.", status.subscriptions),
+        ("events_waiting", "Events that wait here because a plan has changed their way.", status.traffic.waiting),
         ("topics", "Topics that publishers have defined.", status.topics),
         ("reliable_topics", "Reliable topics of which this broker knows who may use them.", status.reliable),
         ("slow_clients", "Clients for which events wait.", status.slow),
@@ -118,6 +121,7 @@ def _scopes(status: NodeStatus) -> Iterator[Metric]:
         "orphan": ("Whether this broker looks for a parent in the scope.", lambda each: each.tree.role == "orphan"),
         "depth": ("How far below the root of the scope this broker is.", lambda each: each.tree.depth),
         "brokers": ("Brokers in the scope's tree from this one down.", lambda each: each.brokers),
+        "plan": ("Whether a plan of the scope is under way here.", lambda each: bool(each.stage)),
         "bound_seconds": ("Seconds within which the scope heals itself.", lambda each: each.bound),
     }
     counters: dict[str, tuple[str, Callable[[ColourView], float]]] = {

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from stentor.model.ranges import Address, Id, Path
+from stentor.model.scope import LARGEST_UNIT
 
 MOST_CHANGES = 4096
 NO_PLAN = 0
@@ -44,6 +45,7 @@ class Plan(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     number: Id
     changes: TopologyChanges
+    leaves: Annotated[tuple[Path, ...], Meta(max_length=LARGEST_UNIT)] = ()  # members that need not be reached after it
 
 
 class Side(enum.Enum):

@@ -26,6 +26,9 @@ class Traffic(msgspec.Struct, frozen=True, gc=False):
     stranded: int = 0  # for members that could not be reached, once for each of these
     circling: int = 0  # had been at too many brokers
     rerouted: int = 0  # waited on a link that was lost, and were sent on by others
+    held: int = 0  # waited here because a plan had changed their way
+    waiting: int = 0  # of these wait now
+    overflowed: int = 0  # of these were dropped, because there was no room for them
 
 
 class LinkStatus(msgspec.Struct, frozen=True, gc=False):

@@ -260,6 +260,7 @@ class Colouring:
                 unanswered=colours.wave.unanswered,
                 rejoined=colours.rejoining.rejoined,
                 replaced=members.dropped,
+                stage=colours.announced.stage.value if colours.announced.is_open else "",
                 plans=colours.planning.views(),
             )
             for colours, members in zip(self.scopes, self.members, strict=True)

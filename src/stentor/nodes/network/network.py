@@ -304,6 +304,9 @@ class BrokerNetwork:
             matched=relay.matched,
             stranded=relay.stranded,
             rerouted=relay.rerouted,
+            held=relay.held.held,
+            waiting=relay.held.waiting,
+            overflowed=relay.held.dropped,
             circling=relay.circling,
         )
 

@@ -68,7 +68,7 @@ def _parted(graph: ConnectivityGraph, level: int, plan: Plan) -> list[str]:
             if links[unit, other] > 0 and links[other, unit] > 0:
                 reached.add(other)
                 fresh.append(other)
-    return sorted(members - reached)
+    return sorted(members - reached - set(plan.leaves))
 
 
 def _unit(broker: ScopePath, level: int) -> str:
