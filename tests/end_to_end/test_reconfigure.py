@@ -92,8 +92,7 @@ class Load:
 
     async def _subscribe(self, name: str, ready: asyncio.Event) -> None:
         ended = 0
-        async with library.connect(self._up.url(name)) as fabric:
-            events = await fabric.subscribe("load/#")
+        async with library.connect(self._up.url(name)) as fabric, fabric.subscribe("load/#") as events:
             await events.settled()
             ready.set()
             async for event in events:
@@ -160,7 +159,7 @@ def test_what_no_plan_can_do_is_refused_and_changes_nothing(network: Fabric, tmp
         '\n[[link]]\nbetween = ["lab/b1", "lab/b2"]\n', ""
     )
     assert "running, and not in the file: lab/b2" in reconfigure(fewer)
-    assert "do not reach each other" in reconfigure(
+    assert "cannot reach each other" in reconfigure(
         whole.replace('between = ["hall/b2", "hall/b3"]', 'between = ["hall/b2", "lab/b2"]')
     )
     for command in (
