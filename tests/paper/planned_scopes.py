@@ -20,9 +20,9 @@ def chain() -> PaperScope:
     return scope
 
 
-def mesh() -> PaperScope:
-    """A is the root, B its deputy; all are linked with each other."""
-    scope = PaperScope("A", "B", "C", "D", roots=("A", "B"))
+def mesh(*more: str) -> PaperScope:
+    """A is the root, B its deputy; they, C and D are all linked with each other, and `more` brokers with nobody."""
+    scope = PaperScope("A", "B", "C", "D", *more, roots=("A", "B"))
     for leaf in ("B", "C", "D"):
         scope.link("A", leaf)
     scope.settle()

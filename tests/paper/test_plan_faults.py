@@ -44,10 +44,12 @@ def test_a_plan_that_is_switched_is_finished_by_the_next_root() -> None:
     scope.request("A", plan())
     scope.pass_time(SOON)
     assert stages(scope) == {PlanStage.SWITCHED}
+    switched_in = scope.rounds()
     scope.isolate("A")
     scope.settle(4 * scope.timing.patience)
     assert scope["B"].tree.role is TreeRole.ROOT
     assert view(scope, "B").phase is PlanPhase.DRAINING
+    assert scope.rounds() == switched_in  # nothing is switched a second time
     scope.work["D"].counts = (1, 1)
     scope.pass_time(SOON)
     assert {tuple(story(scope, name)) for name in "BCD"} == {DONE}

@@ -150,6 +150,21 @@ def test_nothing_switches_while_one_broker_does_not_answer() -> None:
     assert stages(scope) == {PlanStage.ANNOUNCED}
 
 
+@pytest.mark.req("CO-05")
+def test_a_broker_that_has_just_come_does_not_make_up_for_one_that_does_not_answer() -> None:
+    scope = mesh("E")
+    scope.loses = lambda sender, _, message: sender == "D" and isinstance(message, PlanAnswer)
+    scope.request("A", plan())
+    scope.link("B", "E")
+    scope.pass_time(5.0)
+    assert scope["E"].tree.parent == "B"
+    assert view(scope).brokers == 4  # as many as took the last wave
+    assert stages(scope) == {PlanStage.ANNOUNCED}
+    scope.loses = lambda *_: False
+    scope.pass_time(1.0)
+    assert stories(scope) == {DONE}
+
+
 @pytest.mark.req("CO-05", "CO-12")
 def test_nothing_is_finished_before_as_much_arrived_as_was_sent() -> None:
     # "there may still be messages on the network that are colored with c^old. To be able to deliver these messages, the
