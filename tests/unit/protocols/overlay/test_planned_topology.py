@@ -218,11 +218,11 @@ def test_a_link_inside_another_unit_is_none_of_our_business() -> None:
 @pytest.mark.req("CO-05")
 def test_a_member_that_has_left_has_no_links_to_begin_with() -> None:
     graph = row(1000, 1000)
-    known = graph.find("b3")
-    assert known is not None
-    graph.take(msgspec.structs.replace(known, left=True))
+    graph.take(msgspec.structs.replace(presence("b3", {"b2": (1, 1000), "b1": (1, 1000)}), left=True))
     topology = planned(graph, comes("b1", "b3"))
-    graph.take(presence("b3", {"b2": (1, 1000), "b1": (1, 1000)}))
+    graph.take(presence("b3", {"b2": (1, 1000)}))
+    link_up(graph, "b1", "b3")
+    assert topology.complaint() == ""
     assert on(graph, topology, BEFORE).cache.path("b3") == ["b2", "b3"]
 
 
