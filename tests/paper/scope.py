@@ -55,6 +55,7 @@ class PaperWork:
         self.wishes: tuple[TopologyChange, ...] = ()
         self.lacks = ""  # what is still missing before the plan can be switched
         self.counts = (0, 0)  # parcels of the old colour: sent, arrived
+        self.counts_first: deque[tuple[int, int]] = deque()  # what the next polls find, one after the other
 
     def announce(self, plan: Plan) -> None:
         self.done.append(f"announced {plan.number}")
@@ -66,7 +67,7 @@ class PaperWork:
         return self.lacks
 
     def under_way(self, colour: Colour) -> tuple[int, int]:  # noqa: ARG002
-        return self.counts
+        return self.counts_first.popleft() if self.counts_first else self.counts
 
     def switch(self) -> None:
         self.done.append("switched")
@@ -99,6 +100,7 @@ class PaperScope:
         self.said: list[tuple[str, str, Message]] = []
         self.timers: dict[str, int] = {}
         self.dialled: list[tuple[str, str]] = []  # by whom, and where
+        self.loses: Callable[[str, str, Message], bool] = lambda *_: False  # whether links lose what is said
         self._neighbours: dict[str, Neighbours] = {}
         for number, name in enumerate(names):
             self._add(name, number, settings.roots)
@@ -140,7 +142,8 @@ class PaperScope:
             self.cut(name, other)
 
     def _send(self, sender: str, to: str, message: Message) -> None:
-        self.under_way.append((sender, to, message))
+        if not self.loses(sender, to, message):
+            self.under_way.append((sender, to, message))
         self.said.append((sender, to, message))
 
     def _do(self, name: str, action: Callable[[], None]) -> None:
@@ -152,6 +155,19 @@ class PaperScope:
                 self.timers[name] = effect.at
 
     # ---- what happens
+
+    def request(self, name: str, plan: Plan) -> str:
+        """An operator asks a broker for a plan; return why it does not take it, "" if it does."""
+        return self._ask(name, lambda: self.brokers[name].request(plan))
+
+    def abort(self, name: str, number: int) -> str:
+        """An operator asks a broker to take a plan back; return why it does not, "" if it does."""
+        return self._ask(name, lambda: self.brokers[name].planning.abort(number))
+
+    def _ask(self, name: str, question: Callable[[], str]) -> str:
+        answers: list[str] = []
+        self._do(name, lambda: answers.append(question()))
+        return answers[0]
 
     def deliver(self) -> None:
         """Everything that is under way arrives, and whatever is said to it."""

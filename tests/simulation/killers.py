@@ -32,6 +32,13 @@ _FIRST = {
     "who_names_no_filter_gets_everything": 9,
     "masks_are_not_divided": 6,
     "readers_believe_strangers": 7,
+    "nothing_is_held": 35,
+    "parcels_go_by_our_own_colours": 45,
+    "events_get_the_new_colour": 6,
+    "all_colours_have_the_topology_after_the_plan": 6,
+    "the_old_colour_is_forgotten_with_the_switch": 45,
+    "links_are_opened_before_all_know_the_plan": 23,
+    "nobody_waits_for_links": 6,
 }
 
 

@@ -12,10 +12,24 @@ from stentor.model.errors import FrameError
 from stentor.model.ids import CatenationNumber, Incarnation, PublisherId, TopicId
 from stentor.wire import block
 from stentor.wire.frame import PARCEL, measure
-from stentor.wire.parcel import HEADER_SIZE, contents_of, head, label, parse, wrap
+from stentor.wire.parcel import (
+    HEADER_SIZE,
+    NO_WAYS,
+    WAYS_AT,
+    WAYS_SIZE,
+    colours_of,
+    contents_of,
+    head,
+    label,
+    parse,
+    ways_at,
+    ways_of,
+    wrap,
+)
 
 words = st.integers(1, 2**64 - 1)
 levels = st.integers(0, 7)
+colours = st.lists(st.integers(0, 2), min_size=1, max_size=8)
 
 
 def frame(topic: int = 1, count: int = 1) -> bytes:
@@ -92,3 +106,42 @@ def test_contents_of_what_is_no_frame_are_refused() -> None:
     for data in (bytes(64), frame()[:-1], frame() + b"\5\0\0\0"):
         with pytest.raises(FrameError):
             contents_of(data, 0, len(data))
+
+
+@pytest.mark.req("CO-06")
+@given(colours, levels)
+def test_colours_of_levels_below_a_link_are_0_and_all_others_stay(colours: list[int], level: int) -> None:
+    level = min(level, len(colours))
+    found = colours_of(ways_of(colours, level))
+    assert found == (*level * [0], *colours[level:], *(8 - len(colours)) * [0])
+
+
+@pytest.mark.req("CO-06")
+@given(colours, st.lists(words, min_size=2, max_size=5, unique=True))
+def test_parcels_carry_their_colours_whatever_their_masks_are(colours: list[int], members: list[int]) -> None:
+    ways, inner = ways_of(colours), frame(count=len(members))
+    whole = head(label({0: 1}, ways), len(inner), len(members), 0, 1, bytes(8)) + inner
+    mixed = wrap({0: np.array(members, np.uint64)}, [inner], len(members), 0, 1, bytes(8), ways)
+    same = wrap({0: np.full(len(members), 5, np.uint64)}, [inner], len(members), 0, 1, bytes(8), ways)
+    for data in (whole, mixed, same):
+        assert parse(data, 0).ways == ways_at(data, 0) == ways
+        assert ways_at(b"before" + data, 6) == ways
+
+
+def test_without_colours_all_are_0() -> None:
+    assert ways_of((0, 0, 0)) == NO_WAYS
+    assert colours_of(NO_WAYS) == (0,) * 8
+    assert ways_at(head(label({0: 1}), 0, 1, 0, 1, bytes(8)), 0) == NO_WAYS
+
+
+@pytest.mark.req("CO-06")
+@given(levels, st.integers(3, 2**16 - 1))
+def test_a_parcel_with_a_fourth_colour_is_refused_whatever_level_has_it(level: int, colour: int) -> None:
+    inner = frame()
+    data = bytearray(head(label({0: 1}), len(inner), 1, 0, 1, bytes(8)) + inner)
+    parse(bytes(data), 0)
+    at = WAYS_AT + 2 * level
+    assert at < WAYS_AT + WAYS_SIZE
+    data[at : at + 2] = colour.to_bytes(2, "little")
+    with pytest.raises(FrameError):
+        parse(bytes(data), 0)

@@ -1,0 +1,90 @@
+"""Break what makes a plan lose nothing on purpose, and the scenario `plans` must see that something is lost."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from tests.simulation.killers import look_for
+
+from stentor.model.colours.colour import Colour, new_colour
+from stentor.model.colours.plan import PlanStage, Side
+from stentor.model.colours.plan_messages import Announce
+from stentor.nodes.network.colouring import Colouring
+from stentor.nodes.network.plan_work import ScopePlanWork
+from stentor.nodes.network.route_computation import RouteComputation
+from stentor.protocols.colours.announced_plan import AnnouncedPlan
+from stentor.protocols.colours.plan_poll import PlanPoll
+from stentor.protocols.dissemination.relay import Relay
+from stentor.wire.parcel import Masks
+
+Mutate = Callable[[pytest.MonkeyPatch], None]
+MOST_SEEDS = 60
+LOST = {"lost-write", "nonmonotonic-poll"}  # what overtakes others makes subscribers leave these out
+
+
+def nothing_is_held(patch: pytest.MonkeyPatch) -> None:
+    def no_masks(self: RouteComputation, _: tuple[int, ...]) -> Iterator[Masks]:
+        return iter([{}] * (self._context.depth + 1))
+
+    patch.setattr(RouteComputation, "_held", no_masks)
+
+
+def parcels_go_by_our_own_colours(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Relay, "_plans_for", lambda self, *_: self._plans)
+
+
+def events_get_the_new_colour(patch: pytest.MonkeyPatch) -> None:
+    fresh = property(lambda self: tuple(new_colour(colours.tree.round) for colours in self.scopes))
+    patch.setattr(Colouring, "current", fresh)
+
+
+def all_colours_have_the_topology_after_the_plan(patch: pytest.MonkeyPatch) -> None:
+    original = AnnouncedPlan.side
+
+    def hasty(self: AnnouncedPlan, colour: Colour, round_number: int) -> Side | None:
+        return None if original(self, colour, round_number) is None else Side.AFTER
+
+    patch.setattr(AnnouncedPlan, "side", hasty)
+
+
+def the_old_colour_is_forgotten_with_the_switch(patch: pytest.MonkeyPatch) -> None:
+    original = AnnouncedPlan.side
+
+    def forgetful(self: AnnouncedPlan, colour: Colour, round_number: int) -> Side | None:
+        if self.plan is not None and self.stage is not PlanStage.ANNOUNCED:
+            return Side.AFTER
+        return original(self, colour, round_number)
+
+    patch.setattr(AnnouncedPlan, "side", forgetful)
+
+
+def links_are_opened_before_all_know_the_plan(patch: pytest.MonkeyPatch) -> None:
+    original = PlanPoll.announce
+
+    def eager(self: PlanPoll, message: Announce) -> None:
+        original(self, message)
+        if not message.withdrawn:
+            self._announced.prepare()
+
+    patch.setattr(PlanPoll, "announce", eager)
+
+
+def nobody_waits_for_links(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ScopePlanWork, "complaint", lambda _: "")
+
+
+MUTATIONS: list[tuple[Mutate, set[str]]] = [
+    (nothing_is_held, LOST),
+    (parcels_go_by_our_own_colours, LOST),
+    (events_get_the_new_colour, LOST),
+    (all_colours_have_the_topology_after_the_plan, LOST),
+    (the_old_colour_is_forgotten_with_the_switch, LOST),
+    (links_are_opened_before_all_know_the_plan, LOST | {"plan"}),
+    (nobody_waits_for_links, LOST | {"plan"}),
+]
+
+
+@pytest.mark.req("CO-06", "CO-12")
+@pytest.mark.parametrize(("mutate", "kinds"), MUTATIONS, ids=[mutate.__name__ for mutate, _ in MUTATIONS])
+def test_a_plan_that_loses_something_is_seen(mutate: Mutate, kinds: set[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    mutate(monkeypatch)
+    look_for(mutate.__name__, "plans", kinds, MOST_SEEDS)

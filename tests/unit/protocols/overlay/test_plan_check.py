@@ -1,0 +1,100 @@
+"""Plans that cannot be carried out are refused before anybody hears of them, and say why."""
+
+import pytest
+
+from stentor.model.colours.plan import Plan, TopologyChange
+from stentor.model.context import Context
+from stentor.model.messages import Gateway, Presence
+from stentor.model.scope import ScopePath
+from stentor.protocols.overlay.connectivity_graph import ConnectivityGraph
+from stentor.protocols.overlay.plan_check import plan_refusal
+
+
+def graph() -> ConnectivityGraph:
+    """What x/a knows: the cluster x is the row x/a, x/b, x/c; two links lead from x to y, and one from y to z."""
+    made = ConnectivityGraph(Context(ScopePath.parse("x/a")))
+    links = {
+        "x/a": {"x/b": 1},
+        "x/b": {"x/a": 1, "x/c": 1, "y": 2},
+        "x/c": {"x/b": 1},
+        "x": {"y": 2},
+        "y": {"x": 2, "z": 1},
+        "z": {"y": 1},
+    }
+    for unit, others in links.items():
+        gateways = tuple(Gateway(other, count, 1000) for other, count in others.items())
+        made.take(Presence(unit=unit, version=1, speaker=unit, number=0, gateways=gateways))
+    made.take(Presence(unit="x/gone", version=2, speaker="x/gone", number=4, left=True))
+    made.take(Presence(unit="x/far", version=1, speaker="x/far", number=5))  # nobody has a link to it
+    return made
+
+
+def refusal(*changes: TopologyChange, level: int = 0) -> str:
+    return plan_refusal(graph(), level, Plan(7, changes))
+
+
+def change(near: str, far: str, before: int = 0, after: int = 1000, address: str = "there") -> TopologyChange:
+    return TopologyChange(near=near, far=far, before=before, after=after, address=address)
+
+
+@pytest.mark.req("CO-05")
+def test_links_may_come_go_and_cost_something_else() -> None:
+    assert refusal(change("x/a", "x/c")) == ""
+    assert refusal(change("x/a", "x/b", 1000, 300)) == ""
+    assert refusal(change("x/a", "x/c"), change("x/b", "x/c", 1000, 0)) == ""  # one is replaced by another
+    assert refusal(change("x/b", "y/b", 1000, 0), level=1) == ""  # there is a second one
+    assert refusal(change("x/a", "z/b"), change("z/a", "y/b", 1000, 0), level=1) == ""
+
+
+@pytest.mark.req("CO-05")
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ((), "the plan changes nothing"),
+        ((change("x/a", "x/c"), change("x/c", "x/a")), "the plan changes the link between x/a and x/c twice"),
+        ((change("x/a", "y/b"),), "the link from x/a to y/b is none between members of x"),
+        ((change("x/a", "x/a"),), "the link from x/a to x/a is none between members of x"),
+        ((change("y/a", "y/b"),), "the link from y/a to y/b is not inside x"),
+        ((change("x/a", "x/b", 500, 500),), "the link from x/a to x/b would stay as it is"),
+        ((change("x/a", "x/c", address=""),), "the link from x/a to x/c is to come, and nobody says where x/c listens"),
+        ((change("x/a", "x/gone"),), "x/gone is not in x, as far as is known here"),
+        ((change("x/far", "x/a"),), "x/far is not in x, as far as is known here"),
+        ((change("x/a", "x/never"),), "x/never is not in x, as far as is known here"),
+        ((change("x/a", "x/b"),), "the link from x/a to x/b is there already"),
+        ((change("x/a", "x/c", 1000, 0),), "the link from x/a to x/c is not there"),
+        ((change("x/a", "x/c", 1000, 2000),), "the link from x/a to x/c is not there"),
+        ((change("x/b", "x/c", 1000, 0),), "without these links x/c could not be reached"),
+        ((change("x/a", "x/b", 1000, 0),), "without these links x/b, x/c could not be reached"),
+    ],
+)
+def test_a_plan_for_a_cluster_is_refused_with_a_reason(changes: tuple[TopologyChange, ...], reason: str) -> None:
+    assert refusal(*changes) == reason
+
+
+@pytest.mark.req("CO-05")
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ((change("x/a", "x/c"),), "the link from x/a to x/c is none between members of the network"),
+        ((change("x/a", "u/b"),), "u/b is not in the network, as far as is known here"),
+        ((change("y/a", "z/a", 1000, 0),), "without these links z could not be reached"),
+        (
+            (change("x/b", "y/a", 1000, 0), change("x/b", "y/b", 1000, 0)),
+            "without these links y, z could not be reached",
+        ),
+    ],
+)
+def test_a_plan_for_the_network_is_refused_with_a_reason(changes: tuple[TopologyChange, ...], reason: str) -> None:
+    assert refusal(*changes, level=1) == reason
+
+
+@pytest.mark.req("CO-05")
+def test_names_that_are_none_are_refused_and_not_followed() -> None:
+    assert refusal(change("x/a", "x")) != ""
+    assert refusal(change("x/a/b", "x/a/c")) == "the link from x/a/b to x/a/c is none between members of x"
+    assert refusal(change("x//a", "x/b")) != ""
+
+
+@pytest.mark.req("CO-05")
+def test_those_that_cannot_be_reached_before_the_plan_do_not_hold_it_up() -> None:
+    assert refusal(change("x/a", "x/b", 1000, 2000)) == ""  # nobody reaches x/far either way

@@ -1,0 +1,281 @@
+"""The graph of a broker on both sides of a plan, whatever members say of their links meanwhile."""
+
+import msgspec
+import pytest
+
+from stentor.model.colours.plan import Plan, Side, TopologyChange
+from stentor.model.context import Context
+from stentor.model.messages import Gateway, Presence
+from stentor.model.scope import ScopePath
+from stentor.protocols.overlay.connectivity_graph import ConnectivityGraph
+from stentor.protocols.overlay.planned_topology import PlannedTopology
+
+Links = dict[str, tuple[int, int]]  # to whom, how many links, and their cost
+BEFORE, AFTER = Side.BEFORE, Side.AFTER
+
+
+def presence(unit: str, links: Links) -> Presence:
+    gateways = tuple(Gateway(other, count, cost) for other, (count, cost) in links.items())
+    return Presence(unit=unit, version=1, speaker=unit, number=0, gateways=gateways)
+
+
+def graph_of(name: str, units: dict[str, Links]) -> ConnectivityGraph:
+    graph = ConnectivityGraph(Context(ScopePath.parse(name)))
+    for unit, links in units.items():
+        graph.take(presence(unit, links))
+    return graph
+
+
+def row(*costs: int) -> ConnectivityGraph:
+    """What b1 knows of b1, b2, … in a row, with what the links between them cost."""
+    units: dict[str, Links] = {f"b{number + 1}": {} for number in range(len(costs) + 1)}
+    for number, cost in enumerate(costs, 1):
+        units[f"b{number}"][f"b{number + 1}"] = units[f"b{number + 1}"][f"b{number}"] = 1, cost
+    return graph_of("b1", units)
+
+
+def campus() -> ConnectivityGraph:
+    """What x/a knows: x/b beside it has the link of x to the unit y, and y has one to z."""
+    return graph_of(
+        "x/a",
+        {
+            "x/a": {"x/b": (1, 100)},
+            "x/b": {"x/a": (1, 100), "y": (1, 500)},
+            "x": {"y": (1, 500)},
+            "y": {"x": (1, 500), "z": (2, 500)},
+            "z": {"y": (2, 500)},
+        },
+    )
+
+
+def comes(near: str, far: str, cost: int = 1000) -> TopologyChange:
+    return TopologyChange(near=near, far=far, before=0, after=cost, address="there")
+
+
+def goes(near: str, far: str, cost: int = 1000) -> TopologyChange:
+    return TopologyChange(near=near, far=far, before=cost, after=0)
+
+
+def costs(near: str, far: str, before: int, after: int, *, is_measured: bool = False) -> TopologyChange:
+    return TopologyChange(near=near, far=far, before=before, after=after, is_measured=is_measured)
+
+
+def planned(graph: ConnectivityGraph, *changes: TopologyChange) -> PlannedTopology:
+    return PlannedTopology(graph, Plan(7, changes))
+
+
+def on(graph: ConnectivityGraph, topology: PlannedTopology, side: Side) -> ConnectivityGraph:
+    return graph.edited(lambda each: topology.edit(each, side))
+
+
+def link_up(graph: ConnectivityGraph, one: str, other: str, cost: int = 1000) -> None:
+    """Both ends speak of one more link."""
+    for near, far in ((one, other), (other, one)):
+        known = graph.find(near)
+        assert known is not None
+        links = {each.unit: (each.links, each.cost) for each in known.gateways}
+        links[far] = links.get(far, (0, cost))[0] + 1, min(cost, links.get(far, (0, cost))[1])
+        graph.take(presence(near, links))
+
+
+def link_down(graph: ConnectivityGraph, one: str, other: str) -> None:
+    """Neither end speaks of its links to the other one any more."""
+    for near, far in ((one, other), (other, one)):
+        known = graph.find(near)
+        assert known is not None
+        graph.take(msgspec.structs.replace(known, gateways=tuple(each for each in known.gateways if each.unit != far)))
+
+
+# ---- one scope
+
+
+@pytest.mark.req("CO-05")
+def test_a_link_that_comes_is_used_after_the_plan_alone() -> None:
+    graph = row(1000, 1000)
+    topology = planned(graph, comes("b1", "b3", 500))
+    link_up(graph, "b1", "b3", 500)
+    assert on(graph, topology, BEFORE).cache.path("b3") == ["b2", "b3"]
+    assert on(graph, topology, AFTER).cache.path("b3") == ["b3"]
+    assert (topology.hides("b3", BEFORE), topology.hides("b3", AFTER)) == (True, False)
+    assert (topology.hides("b2", BEFORE), topology.hides("b2", AFTER)) == (False, False)
+
+
+@pytest.mark.req("CO-05")
+def test_a_link_that_goes_is_used_before_the_plan_alone() -> None:
+    graph = row(1000, 1000)
+    link_up(graph, "b1", "b3", 500)
+    topology = planned(graph, goes("b3", "b1", 500))
+    assert on(graph, topology, BEFORE).cache.path("b3") == ["b3"]
+    assert on(graph, topology, AFTER).cache.path("b3") == ["b2", "b3"]
+    assert (topology.hides("b3", BEFORE), topology.hides("b3", AFTER)) == (False, True)
+
+
+@pytest.mark.req("CO-05")
+def test_a_link_costs_before_and_after_the_plan_what_the_plan_says_whatever_members_say_meanwhile() -> None:
+    graph = row(1000, 1000)
+    topology = planned(graph, costs("b1", "b2", 1000, 300))
+    graph.take(presence("b1", {"b2": (1, 300)}))  # one end is quicker to say so
+    assert on(graph, topology, BEFORE).distance("b3") == (2000,)
+    assert on(graph, topology, AFTER).distance("b3") == (1300,)
+
+
+@pytest.mark.req("CO-05")
+def test_a_measured_cost_is_that_of_one_direction() -> None:
+    graph = row(1000)
+    topology = planned(graph, costs("b2", "b1", 1000, 300, is_measured=True))
+    assert on(graph, topology, AFTER).distance("b2") == (1000,)
+    other = graph_of("b2", {"b1": {"b2": (1, 1000)}, "b2": {"b1": (1, 1000)}})
+    assert on(other, planned(other, *topology.plan.changes), AFTER).distance("b1") == (300,)
+
+
+@pytest.mark.req("CO-13")
+def test_a_link_that_fails_is_missing_from_both_sides_at_once() -> None:
+    graph = row(1000, 1000)
+    topology = planned(graph, costs("b1", "b2", 1000, 300), comes("b1", "b3"))
+    link_down(graph, "b1", "b2")
+    for side in (BEFORE, AFTER):
+        assert on(graph, topology, side).distance("b2") is None
+    link_up(graph, "b1", "b3")
+    assert on(graph, topology, BEFORE).distance("b3") is None
+    assert on(graph, topology, AFTER).cache.path("b2") == ["b3", "b2"]
+
+
+@pytest.mark.req("CO-13")
+def test_links_that_no_plan_speaks_of_change_on_both_sides() -> None:
+    graph = row(1000, 1000)
+    topology = planned(graph, costs("b1", "b2", 1000, 300))
+    link_up(graph, "b1", "b3", 100)
+    assert {on(graph, topology, side).distance("b3") for side in (BEFORE, AFTER)} == {(100,)}
+
+
+# ---- complaints
+
+
+@pytest.mark.req("CO-05")
+def test_a_broker_is_prepared_when_both_ends_have_spoken_of_a_link_that_comes() -> None:
+    graph = row(1000, 1000, 1000)
+    topology = planned(graph, comes("b2", "b4"))
+    assert topology.complaint() == "knows of no new link from b2 to b4 yet"
+    graph.take(presence("b2", {"b1": (1, 1000), "b3": (1, 1000), "b4": (1, 1000)}))
+    assert topology.complaint() == "knows of no new link from b4 to b2 yet"
+    graph.take(presence("b4", {"b3": (1, 1000), "b2": (1, 1000)}))
+    assert topology.complaint() == ""
+
+
+@pytest.mark.req("CO-05")
+def test_nobody_waits_for_links_that_go_or_cost_something_else() -> None:
+    assert planned(row(1000, 1000), goes("b1", "b2"), costs("b2", "b3", 1000, 10)).complaint() == ""
+
+
+@pytest.mark.req("CO-05")
+def test_a_second_link_between_two_units_is_waited_for_although_there_is_one() -> None:
+    graph = campus()
+    topology = planned(graph, comes("x/a", "y/b"))
+    assert topology.complaint() == "knows of no new link from x to y yet"
+    graph.take(presence("x/a", {"x/b": (1, 100), "y": (1, 1000)}))
+    graph.take(presence("x", {"y": (2, 500)}))
+    assert topology.complaint() == "knows of no new link from y to x yet"
+    graph.take(presence("y", {"x": (2, 500), "z": (2, 500)}))
+    assert topology.complaint() == ""
+
+
+# ---- several links between two units
+
+
+@pytest.mark.req("CO-05")
+def test_a_unit_keeps_its_other_links_to_a_unit_if_one_goes() -> None:
+    graph = campus()
+    topology = planned(graph, goes("y/a", "z/a", 500))
+    known = graph.find("y")
+    assert known is not None
+    assert topology.edit(known, BEFORE).gateways == known.gateways
+    assert topology.edit(known, AFTER).gateways == (Gateway("x", 1, 500), Gateway("z", 1, 500))
+    both = planned(graph, goes("y/a", "z/a", 500), goes("z/b", "y/b", 500))
+    assert both.edit(known, AFTER).gateways == (Gateway("x", 1, 500),)
+    assert on(graph, both, AFTER).distance("z") is None
+
+
+@pytest.mark.req("CO-05")
+def test_of_a_link_between_other_units_only_what_is_seen_of_its_ends_changes() -> None:
+    graph = campus()
+    topology = planned(graph, comes("y/c", "z/c"))
+    assert not topology.hides("x/b", BEFORE)
+    link_up(graph, "y", "z")
+    known = graph.find("y")
+    assert known is not None
+    assert [each.links for each in topology.edit(known, BEFORE).gateways if each.unit == "z"] == [2]
+    assert [each.links for each in topology.edit(known, AFTER).gateways if each.unit == "z"] == [3]
+
+
+@pytest.mark.req("CO-05")
+def test_a_link_inside_another_unit_is_none_of_our_business() -> None:
+    graph = campus()
+    topology = planned(graph, comes("y/a", "y/b"))
+    assert topology.complaint() == ""
+    assert topology.moved([graph.cache]) == set()
+
+
+@pytest.mark.req("CO-05")
+def test_a_member_that_has_left_has_no_links_to_begin_with() -> None:
+    graph = row(1000, 1000)
+    graph.take(msgspec.structs.replace(presence("b3", {"b2": (1, 1000), "b1": (1, 1000)}), left=True))
+    topology = planned(graph, comes("b1", "b3"))
+    graph.take(presence("b3", {"b2": (1, 1000)}))
+    link_up(graph, "b1", "b3")
+    assert topology.complaint() == ""
+    assert on(graph, topology, BEFORE).cache.path("b3") == ["b2", "b3"]
+
+
+# ---- whose way changes
+
+
+@pytest.mark.req("CO-12")
+def test_those_are_moved_whose_best_path_leads_over_a_changed_link_on_either_side() -> None:
+    graph = row(1000, 1000, 1000)
+    topology = planned(graph, comes("b1", "b3", 500))
+    link_up(graph, "b1", "b3", 500)
+    caches = [on(graph, topology, side).cache for side in (BEFORE, AFTER)]
+    assert topology.moved(caches) == {"b3", "b4"}
+    assert topology.moved(caches[:1]) == set()
+
+
+@pytest.mark.req("CO-12")
+def test_of_two_best_paths_that_cost_the_same_both_count() -> None:
+    graph = row(1000, 1000)
+    topology = planned(graph, comes("b1", "b3", 2000))
+    link_up(graph, "b1", "b3", 2000)
+    after = on(graph, topology, AFTER).cache
+    assert topology.moved([after]) == {"b3"}
+    assert planned(graph, costs("b2", "b3", 1000, 900)).moved([after]) == {"b3"}
+
+
+# ---- plans that are finished
+
+
+@pytest.mark.req("CO-05")
+def test_what_a_finished_plan_has_closed_is_not_counted_as_there_before_the_next() -> None:
+    graph = row(1000, 1000)
+    link_up(graph, "b1", "b3", 500)
+    first = planned(graph, goes("b1", "b3", 500))
+    again = PlannedTopology(graph, Plan(8, (comes("b1", "b3", 500),)), [first])  # b1 and b3 still speak of the link
+    assert on(graph, again, BEFORE).cache.path("b3") == ["b2", "b3"]
+    assert on(graph, again, AFTER).cache.path("b3") == ["b3"]
+
+
+@pytest.mark.req("CO-05")
+def test_a_finished_plan_says_nothing_more_of_links_that_another_plan_changes() -> None:
+    graph = row(1000, 1000)
+    link_up(graph, "b1", "b3", 500)
+    first = planned(graph, goes("b1", "b3", 500), costs("b2", "b3", 1000, 10))
+    assert first.hides("b3", AFTER)
+    PlannedTopology(graph, Plan(8, (comes("b1", "b3", 500),)), [first])
+    assert not first.hides("b3", AFTER)
+    edited = on(graph, first, AFTER)
+    assert edited.cache.path("b3") == ["b3"]
+    assert edited.cache.distance("b2") == (510,)
+
+
+@pytest.mark.req("CO-05")
+def test_a_finished_plan_is_kept_until_everybody_knows_what_has_become_of_its_links() -> None:
+    topology = planned(row(1000), costs("b1", "b2", 1000, 10))
+    assert [topology.grow_old() for _ in range(3)] == [True, True, False]
