@@ -154,7 +154,7 @@ def test_a_broker_keeps_trying_until_it_is_told_not_to(up: Five) -> None:
     with socket.socket() as silent:  # bound, but nobody listens there
         silent.bind(("127.0.0.1", 0))
         nowhere = f"127.0.0.1:{silent.getsockname()[1]}"
-        code, told = order(up, "add", "north/b2", nowhere, "--timeout", "0.5")
+        code, told = order(up, "add", "north/b2", nowhere, "--at-once", "--timeout", "0.5")
         assert code == 1
         assert f"north/b2 has no link to {nowhere} after 0.5 s, and keeps trying" in told
         assert [each.state for each in view(up.url("north/b2")).links if each.address == nowhere] == ["down"]

@@ -41,7 +41,7 @@ def test_the_token_is_made_for_its_owner_only(home: Path, up: Fabric) -> None:
         ["repository", "remove", "main"],
         ["repository", "drain", "main"],
         ["broker", "remove", "local"],
-        ["link", "add", "local", "127.0.0.1:1"],
+        ["link", "add", "local", "127.0.0.1:1", "--at-once"],
         ["topic", "create", "$mail", "--reliable"],
     ],
     ids=lambda order: " ".join(order[:2]),

@@ -7,8 +7,10 @@ import pytest
 from tests.paper.planned_scopes import DONE, SOON, UNDONE, chain, link, mesh, plan, said, stages, stories, story, view
 from tests.paper.scope import PaperScope
 
+from stentor.machine import SECOND
 from stentor.model.colours.plan import PlanPhase, PlanStage
 from stentor.model.colours.plan_messages import Announce, Go, PlanAnswer, Poll
+from stentor.model.colours.wave_messages import Rotate
 from stentor.protocols.colours.planning import MOST_WAITING
 from stentor.protocols.colours.scope_tree import TreeRole
 
@@ -44,12 +46,10 @@ def test_a_plan_that_is_switched_is_finished_by_the_next_root() -> None:
     scope.request("A", plan())
     scope.pass_time(SOON)
     assert stages(scope) == {PlanStage.SWITCHED}
-    switched_in = scope.rounds()
     scope.isolate("A")
     scope.settle(4 * scope.timing.patience)
     assert scope["B"].tree.role is TreeRole.ROOT
     assert view(scope, "B").phase is PlanPhase.DRAINING
-    assert scope.rounds() == switched_in  # nothing is switched a second time
     scope.work["D"].counts = (1, 1)
     scope.pass_time(SOON)
     assert {tuple(story(scope, name)) for name in "BCD"} == {DONE}
@@ -112,14 +112,52 @@ def test_a_broker_that_loses_its_parent_and_rejoins_goes_on_with_the_plan() -> N
     assert stories(scope) == {DONE}
 
 
+@pytest.mark.req("CO-05", "CO-08")
+def test_a_new_root_carries_a_plan_out_when_all_have_come_to_it_and_not_alone() -> None:
+    scope = mesh()
+    scope.work["D"].lacks = "no link"
+    scope.request("A", plan())
+    scope.pass_time(SOON)
+    scope.isolate("A")
+    scope.pass_time(2 * scope.timing.patience - 0.001)
+    scope.now = scope["B"]._orphaned_at + int(2 * scope.timing.patience * SECOND)
+    scope._do("B", scope["B"].on_due)  # it is crowned
+    scope._do("B", scope["B"].on_due)  # its next timer fires before anybody's answer
+    scope.pass_time(SOON)
+    assert stages(scope, "B", "C", "D") == {PlanStage.ANNOUNCED}
+    scope.work["D"].lacks = ""
+    scope.pass_time(scope.timing.prepare_within)
+    assert {tuple(story(scope, name)) for name in "BCD"} == {DONE}
+
+
+@pytest.mark.req("CO-05")
+@pytest.mark.parametrize("counts", [(0, 0), (1, 0)])
+def test_a_broker_that_misses_the_wave_that_switches_is_told_or_finishes_later(counts: tuple[int, int]) -> None:
+    scope = mesh()
+    scope.work["B"].counts = counts
+    scope.loses = lambda _, to, message: to == "D" and isinstance(message, Rotate)
+    scope.request("A", plan())
+    scope.deliver()
+    scope.cut("A", "D")
+    scope.loses = lambda *_: False
+    scope.link("A", "D")
+    scope.pass_time(SOON)
+    scope.work["B"].counts = (1, 1)
+    scope.pass_time(2 * scope.timing.period)
+    assert stories(scope) == {DONE}
+
+
 @pytest.mark.req("CO-01", "CO-05")
 def test_a_plan_that_the_root_knows_nothing_of_ends_with_the_next_wave() -> None:
     scope = chain()
-    scope.hear("B", "C", Announce(scope="", plan=plan(), stage=PlanStage.ANNOUNCED))
-    scope.hear("A", "B", Announce(scope="", plan=plan(8), stage=PlanStage.SWITCHED))
+    scope.hear("B", "C", Announce(scope="", plan=plan(), stage=PlanStage.ANNOUNCED, round=0))
+    scope.hear("A", "B", Announce(scope="", plan=plan(8), stage=PlanStage.SWITCHED, round=scope["A"].tree.round))
     scope.drop()
     scope.pass_time(scope.timing.period)
-    assert (story(scope, "C"), story(scope, "B")) == (["announced 7", "withdrawn"], ["announced 8", "finished"])
+    assert (story(scope, "C"), story(scope, "B")) == (
+        ["announced 7", "withdrawn"],
+        ["announced 8", "switched", "finished"],
+    )
     assert stages(scope) == {PlanStage.FINISHED}
 
 
@@ -130,7 +168,7 @@ def test_a_plan_that_the_root_knows_nothing_of_ends_with_the_next_wave() -> None
 def test_nobody_hears_of_a_plan_from_anybody_but_its_parent() -> None:
     # "The broker accepts the recolor message only if it has been sent by the broker P^new points to"
     scope = chain()
-    announce = Announce(scope="", plan=plan(), stage=PlanStage.ANNOUNCED)
+    announce = Announce(scope="", plan=plan(), stage=PlanStage.ANNOUNCED, round=0)
     for sender, to in (("A", "C"), ("C", "B"), ("B", "A")):
         scope.hear(sender, to, announce)
     assert stories(scope) == {()}
@@ -264,7 +302,7 @@ def test_a_plan_that_is_switched_cannot_be_taken_back() -> None:
     scope.request("A", plan())
     scope.pass_time(SOON)
     assert scope.abort("A", 7) == "the plan is switched already"
-    withdrawal = Announce(scope="", plan=plan(), stage=PlanStage.ANNOUNCED, withdrawn=True)
+    withdrawal = Announce(scope="", plan=plan(), stage=PlanStage.ANNOUNCED, round=0, withdrawn=True)
     scope.hear("A", "B", withdrawal)
     scope.deliver()
     assert stages(scope) == {PlanStage.SWITCHED}

@@ -211,7 +211,7 @@ MESSAGES: dict[type[Message], st.SearchStrategy[Message]] = {
     RootClaim: st.builds(RootClaim, scope=texts, root=texts, rank=i64, depth=i64),
     Rejoin: st.builds(Rejoin, scope=texts, broker=texts, has_room=st.booleans(), trail=st.lists(texts).map(tuple)),
     Place: st.builds(Place, scope=texts, broker=texts, parent=texts, root=texts, rank=i64, round=i64, address=texts),
-    Announce: st.builds(Announce, scope=texts, plan=plans, stage=st.sampled_from(PlanStage), withdrawn=st.booleans()),
+    Announce: st.builds(Announce, scope=texts, plan=plans, stage=st.sampled_from(PlanStage), round=i64),
     Poll: st.builds(Poll, scope=texts, plan=i64, turn=i64, is_known=st.booleans()),
     PlanAnswer: st.builds(PlanAnswer, scope=texts, plan=i64, turn=i64, brokers=i64, sent=i64, complaint=texts),
     Go: st.builds(Go, texts, i64),

@@ -12,10 +12,10 @@ import typer
 from stentor.admin import network as operation
 from stentor.admin.plans import draw_plan
 from stentor.cli.network.planned import carry_out
-from stentor.cli.network.search import Found, Search
+from stentor.cli.network.search import Found, Search, level_in, member_of
 from stentor.cli.terminal.options import TlsOption, TokenOption, UrlOption, WaitOption
 from stentor.model.colours.plan import TopologyChange
-from stentor.model.errors import InvalidInput, Refused, StentorError, Unreachable
+from stentor.model.errors import InvalidInput, Refusal, Refused, StentorError, Unreachable
 from stentor.model.messages import AdminTask
 from stentor.model.reports.view import LinkView, NetworkView
 from stentor.model.scope import ScopePath
@@ -54,9 +54,9 @@ def add(
     check_cost(cost)
     search = Search(url, tls, wait, token)
     if at_once:
-        asyncio.run(_add(search, origin, target, cost, timeout))
-        return
-    ends = asyncio.run(change_link(search, origin, target, Wanted.THERE, cost))
+        ends = asyncio.run(_add(search, origin, target, cost, timeout))
+    else:
+        ends = asyncio.run(_add_planned(search, origin, target, cost, timeout))
     typer.echo(f"{ends} are linked" + ("" if cost is None else f", cost {cost:g}"))
 
 
@@ -109,17 +109,26 @@ def check_cost(cost: float | None) -> None:
         raise InvalidInput(f"a cost of {cost:g}: expected more than 0, at most 1,000,000")
 
 
-async def _add(search: Search, origin: str, target: str, cost: float | None, timeout: float) -> None:
+async def _add_planned(search: Search, origin: str, target: str, cost: float | None, timeout: float) -> str:
+    """Add a link by a plan, or at once if the other end cannot be reached without it: then it moves no way."""
     one, other = await _ends(search, origin, target)
-    price = "" if cost is None else f", cost {cost:g}"
+    if other.name and one.name != other.name:
+        view, path = await search.view_at(one.address), ScopePath.parse(other.name)
+        member = member_of(view, path, level_in(view, path))
+        if member is None or not member.reachable:
+            return await _add(search, origin, target, cost, timeout)
+    return await change_link(search, origin, target, Wanted.THERE, cost)
+
+
+async def _add(search: Search, origin: str, target: str, cost: float | None, timeout: float) -> str:
+    one, other = await _ends(search, origin, target)
     async with search.connect(one.address) as fabric:
         await operation.order(fabric, AdminTask.ADD_LINK, other.name, address=other.address, cost=cost or 0.0)
         end = asyncio.get_running_loop().time() + timeout
         while True:
             link = _link(other, (await operation.view(fabric)).links)
             if link is not None and link.state == "up":
-                typer.echo(f"{one.name} and {link.peer} are linked{price}")
-                return
+                return f"{one.name} and {link.peer}"
             if asyncio.get_running_loop().time() > end:
                 break
             await asyncio.sleep(_PAUSE)
@@ -170,17 +179,19 @@ async def change_link(
 ) -> str:
     """Change one link by a plan; returns who its ends are."""
     one, other = await _ends(search, origin, target)
+    view = await search.view_at(one.address)
+    known = _link(other, view.links)
+    if wanted is Wanted.GONE and known is not None and known.state == "down":  # nothing is under way on it
+        return await _change(search, origin, target, AdminTask.REMOVE_LINK)
     if not other.name:
         raise Unreachable(f"no broker answers at {other.address}: --at-once makes {one.name} dial it until one does")
-    view = await search.view_at(one.address)
     level = ScopePath.parse(one.name).level_of_difference(ScopePath.parse(other.name))
     if level < 0:
-        raise InvalidInput(f"{one.name} cannot be linked with itself")
-    known = _link(other, view.links)
+        raise Refused(Refusal.PROTOCOL, f"{one.name} cannot be linked with itself")
     if known is None and (wanted is Wanted.GONE or not is_new):
-        raise InvalidInput(f"there is no link between {one.name} and {other.name}")
+        raise Refused(Refusal.PROTOCOL, f"there is no link to {other.name!r}")
     if known is not None and wanted is Wanted.THERE and is_new:
-        raise InvalidInput(f"there is a link between {one.name} and {other.name} already")
+        raise Refused(Refusal.PROTOCOL, f"there is a link to {other.name} already")
     scope = view.scopes[level].scope
     change = TopologyChange(
         near=one.name,
@@ -191,7 +202,13 @@ async def change_link(
     )
     if change.before == change.after:
         return f"{one.name} and {other.name}"
-    await carry_out(search, view, scope, draw_plan([change]))
+    try:
+        await carry_out(search, view, scope, draw_plan([change]))
+    except Refused as error:
+        if wanted is not Wanted.GONE or "could not be reached" not in error.reason:
+            raise
+        reason = f"{error.reason}: the network would be in two parts: --force removes it anyway"
+        raise Refused(error.code, reason) from None
     return f"{one.name} and {other.name}"
 
 

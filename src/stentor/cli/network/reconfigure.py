@@ -49,11 +49,11 @@ def reconfigure(
 ) -> None:
     """Make the links of a running network what a file says: links come, go, and cost something else.
 
-    Each scope is changed by one plan: links are opened and tables made while everything goes on as before; one wave
-    switches all brokers; links are closed when nothing is under way on them any more. No event is lost, doubled or
-    overtaken. The same file again changes nothing. Ctrl-C leaves a plan that is under way running: --status shows
-    it, and --abort takes back what is not switched yet. Exit codes: 0 it is so, 1 a plan was undone, and nothing of it
-    has changed.
+    What changes in a scope is a plan, or two if several scopes change: what comes, then what goes. Links are opened and
+    tables made while everything goes on as before; one wave switches all brokers; links are closed when nothing is
+    under way on them any more. No event is lost, doubled or overtaken. The same file again changes nothing. Ctrl-C
+    leaves a plan that is under way running: --status shows it, and --abort takes back what is not switched yet. Exit
+    codes: 0 it is so, 1 a plan was undone, and nothing of it has changed.
     """
     search = Search(url, tls, wait, token)
     if [wanted is not None, status, abort].count(True) != 1:

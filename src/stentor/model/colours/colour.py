@@ -4,12 +4,15 @@ A scope's round is the only number that is kept: all three colours follow from i
 damaged, can hold two of them that are the same.
 """
 
-from typing import Final, NewType
+from typing import Annotated, Final, NewType
+
+from msgspec import Meta
 
 Colour = NewType("Colour", int)  # 0, 1 or 2
 
 COLOURS: Final = 3  # what was sent in the last round may still be under way in this one, while the next is prepared
 LAST_ROUND: Final = 2**32 - 1
+Round = Annotated[int, Meta(ge=0, le=LAST_ROUND)]
 
 
 def current_colour(round_number: int) -> Colour:

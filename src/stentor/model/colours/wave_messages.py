@@ -6,7 +6,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from stentor.model.colours.colour import LAST_ROUND
+from stentor.model.colours.colour import Round
 from stentor.model.colours.manifest import ManifestRows
 from stentor.model.colours.plan import NO_PLAN, TopologyChanges
 from stentor.model.colours.plan_messages import Announce, Go, PlanAnswer, Poll
@@ -14,7 +14,6 @@ from stentor.model.message import Message
 from stentor.model.ranges import Address, Count, Id, Path
 
 MOST_DEEP = 4096  # brokers on the way from a root to a leaf
-Round = Annotated[int, Meta(ge=0, le=LAST_ROUND)]
 Rank = Annotated[int, Meta(ge=0, le=4096)]  # in the root group; whoever is not in it comes after all who are
 Depth = Annotated[int, Meta(ge=0, le=MOST_DEEP)]
 Trail = Annotated[tuple[Path, ...], Meta(max_length=MOST_DEEP)]
@@ -33,7 +32,9 @@ class Rotate(Message, frozen=True, kw_only=True, array_like=True, tag="rotate", 
     depth: Depth  # of the receiver
     manifest: Id  # a digest of it
     rows: ManifestRows | None = None  # the manifest, if it has changed
-    plan: Id = NO_PLAN  # that is activated with this round
+    plan: Id = NO_PLAN  # that is under way
+    is_switched: bool = False  # from this round on, or since an earlier one, the plan is in force
+    finished: Id = NO_PLAN  # the last plan that was finished: whoever missed its end has to finish it, too
 
 
 class Ack(Message, frozen=True, kw_only=True, array_like=True, tag="ack wave", gc=False):

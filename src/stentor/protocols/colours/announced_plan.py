@@ -57,10 +57,16 @@ class AnnouncedPlan:
         self._work = work
         self.plan: Plan | None = None
         self.stage = PlanStage.FINISHED
+        self._switched_in = -1  # the round; in later ones no colour has the topology before the plan
 
     @property
     def number(self) -> int:
         return NO_PLAN if self.plan is None else self.plan.number
+
+    @property
+    def finished(self) -> int:
+        """The number of the plan that was finished last, if no other one was announced since."""
+        return NO_PLAN if self.is_open else self.number
 
     @property
     def is_open(self) -> bool:
@@ -75,35 +81,46 @@ class AnnouncedPlan:
             case PlanStage.ANNOUNCED:
                 return Side.AFTER if colour == new_colour(round_number) else Side.BEFORE
             case PlanStage.SWITCHED:
-                return Side.BEFORE if colour == old_colour(round_number) else Side.AFTER
+                is_old = colour == old_colour(round_number) and round_number == self._switched_in
+                return Side.BEFORE if is_old else Side.AFTER
             case PlanStage.FINISHED:
                 return None
 
     # ---- what the root says
 
-    def on_announce(self, plan: Plan, stage: PlanStage) -> None:
+    def on_announce(self, plan: Plan, stage: PlanStage, round_number: int) -> None:
         """Take a plan up, as far as it has come elsewhere."""
-        if self.number == plan.number:
-            return
-        self._drop()
-        self.plan = plan
-        self.stage = stage
-        self._work.announce(plan)
+        if self.number != plan.number:
+            self._drop()
+            self.plan = plan
+            self.stage = PlanStage.ANNOUNCED
+            self._work.announce(plan)
+        if stage is PlanStage.SWITCHED and self.stage is PlanStage.ANNOUNCED:  # we have missed the wave
+            self._switch(round_number)
 
     def on_withdrawal(self, number: int) -> None:
         if self.number == number and self.stage is PlanStage.ANNOUNCED:
             self._drop()
 
-    def on_rotation(self, number: int) -> None:
-        """A wave has come, which activates a plan or none."""
+    def on_rotation(self, round_number: int, plan: int, finished: int, *, is_switched: bool) -> None:
+        """A wave has come: it tells which plan is under way, whether that is in force, and which was finished last."""
         self._work.rotate()
-        if self.stage is PlanStage.FINISHED:
+        if not self.is_open:
             return
-        if self.number == number and self.stage is PlanStage.ANNOUNCED:
-            self._change(PlanChange.ROTATED)
-            self._work.switch()
-        elif self.number != number:  # the root knows nothing of it any more
+        if self.number == plan:
+            if is_switched and self.stage is PlanStage.ANNOUNCED:
+                self._switch(round_number)
+        elif self.number == finished:
+            if self.stage is PlanStage.ANNOUNCED:
+                self._switch(round_number)
+            self.on_go(self.number)
+        else:  # the root knows nothing of it any more
             self._drop()
+
+    def _switch(self, round_number: int) -> None:
+        self._change(PlanChange.ROTATED)
+        self._switched_in = round_number
+        self._work.switch()
 
     def on_go(self, number: int) -> None:
         if self.number == number and self.stage is PlanStage.SWITCHED:

@@ -3,7 +3,7 @@
 import msgspec
 
 from stentor.model.colours.colour import old_colour
-from stentor.model.colours.plan import PlanStage
+from stentor.model.colours.plan import Plan, PlanStage
 from stentor.model.colours.plan_messages import Announce, Go, PlanAnswer, Poll
 from stentor.protocols.colours.announced_plan import AnnouncedPlan
 from stentor.protocols.colours.scope_surroundings import ScopeSurroundings
@@ -37,7 +37,9 @@ class PlanPoll:
         if message.withdrawn:
             self._announced.on_withdrawal(message.plan.number)
         else:
-            self._announced.on_announce(message.plan, message.stage)
+            if message.stage is PlanStage.SWITCHED and self._tree.round != message.round:
+                self._tree.rotate(message.round)
+            self._announced.on_announce(message.plan, message.stage, self._tree.round)
         self._tell_children(message)
 
     def go(self, message: Go) -> None:
@@ -90,15 +92,27 @@ class PlanPoll:
             arrived=found.arrived + answer.arrived,
             complaint=found.complaint or answer.complaint,
         )
-        if answer.known < answer.brokers:
+        lacks_switch = self._announced.stage is PlanStage.SWITCHED and answer.switched < answer.brokers
+        if answer.known < answer.brokers or lacks_switch:
             self._announce_again(name)
         self.look()
 
     def _announce_again(self, child: str) -> None:
-        """Tell a child of the plan that we know: somebody at or below it has come since."""
+        """Tell a child how far the plan is that we know: somebody at or below it has come since, or missed a wave."""
         plan = self._announced.plan
         if plan is not None and self._announced.stage is not PlanStage.FINISHED:
-            self._around.say(child, Announce(scope=self._around.scope, plan=plan, stage=self._announced.stage))
+            self._around.say(child, self.word_of(plan))
+
+    def word_of(self, plan: Plan, *, withdrawn: bool = False) -> Announce:
+        """Return how to announce a plan, as far as it has come here."""
+        is_switched = plan.number == self._announced.number and self._announced.stage is PlanStage.SWITCHED
+        return Announce(
+            scope=self._around.scope,
+            plan=plan,
+            stage=PlanStage.SWITCHED if is_switched else PlanStage.ANNOUNCED,
+            round=self._tree.round,
+            withdrawn=withdrawn,
+        )
 
     def forget(self, child: str) -> None:
         """A child is gone: nobody waits for its answer."""

@@ -10,7 +10,7 @@ from collections import deque
 
 from stentor.machine import MILLISECOND, SECOND
 from stentor.model.colours.plan import Plan, PlanPhase, PlanStage, PlanView
-from stentor.model.colours.plan_messages import Announce, Go, PlanAnswer, Poll
+from stentor.model.colours.plan_messages import Go, PlanAnswer, Poll
 from stentor.model.colours.wave_timing import WaveTiming
 from stentor.model.ids import fingerprint
 from stentor.protocols.colours.announced_plan import AnnouncedPlan
@@ -23,6 +23,7 @@ MOST_WAITING = 64
 _FIRST_PAUSE_NS = 5 * MILLISECOND  # from one poll to the next
 _LONGEST_PAUSE_NS = 250 * MILLISECOND
 _LAST_TURN = 2**32 - 1
+_ROUNDS_TO_GATHER = 2  # after which a new root knows who is in the scope: the first wave comes before they rejoin
 
 
 class _RunningPlan:
@@ -174,6 +175,8 @@ class Planning:
         """Go on with a plan that a former root has announced, or begin the next one."""
         announced = self._announced
         if announced.is_open and announced.plan is not None:
+            if self._wave.rounds_as_root < _ROUNDS_TO_GATHER:
+                return
             is_switched = announced.stage is PlanStage.SWITCHED
             phase = PlanPhase.DRAINING if is_switched else PlanPhase.ANNOUNCING
             self._running = _RunningPlan(announced.plan, phase, now)
@@ -186,7 +189,7 @@ class Planning:
         self._wave.requests = ()
         if self._waiting:
             running = self._running = _RunningPlan(self._waiting.popleft(), PlanPhase.ANNOUNCING, now)
-            self._poll.announce(Announce(scope=self._around.scope, plan=running.plan, stage=PlanStage.ANNOUNCED))
+            self._poll.announce(self._poll.word_of(running.plan))
 
     def _ask(self, running: _RunningPlan) -> None:
         self._turn = self._turn + 1 if self._turn < _LAST_TURN else 0
@@ -211,7 +214,7 @@ class Planning:
             running.enter(PlanPhase.PREPARING, now)
         elif is_whole and running.phase is PlanPhase.PREPARING and found.prepared == found.brokers:
             running.enter(PlanPhase.SWITCHING, now)
-            self._wave.begin(running.plan.number)
+            self._wave.begin(is_switch=True)
         else:
             running.reason = found.complaint
 
@@ -237,8 +240,7 @@ class Planning:
 
     def _undo(self, running: _RunningPlan, reason: str) -> None:
         running.reason = reason
-        withdrawal = Announce(scope=self._around.scope, plan=running.plan, stage=PlanStage.ANNOUNCED, withdrawn=True)
-        self._poll.announce(withdrawal)
+        self._poll.announce(self._poll.word_of(running.plan, withdrawn=True))
         self._end(running, PlanPhase.UNDONE, 0)
 
     def _end(self, running: _RunningPlan, phase: PlanPhase, in_doubt: int) -> None:

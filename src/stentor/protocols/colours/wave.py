@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from stentor.model.colours.colour import new_colour
 from stentor.model.colours.manifest import ManifestRow, rows_by_unit
-from stentor.model.colours.plan import MOST_CHANGES, NO_PLAN, TopologyChange
+from stentor.model.colours.plan import MOST_CHANGES, NO_PLAN, PlanStage, TopologyChange
 from stentor.model.colours.wave_messages import Ack, Rotate, ScopeManifest
 from stentor.model.scope import LARGEST_UNIT
 from stentor.protocols.colours.announced_plan import AnnouncedPlan
@@ -68,7 +68,9 @@ class Wave:
         self._answers: _Answers | None = None  # None if no wave runs
         self._alive: set[str] = set()  # children that answered this round's wave, or came after it
         self._digest = 0  # of the manifest that the wave names
-        self._plan = NO_PLAN  # that it activates
+        self._plan = NO_PLAN  # that is under way
+        self._is_switched = False  # whether that is in force
+        self._finished = NO_PLAN  # the last one before it
         self._compared = -1  # the last round in which what we know was held against the manifest
         self.heard_at = 0  # when the last wave began here
         self.deadline_at = 0  # when answers are waited for no longer
@@ -76,6 +78,7 @@ class Wave:
         self.height = 0  # of that tree
         self.requests: tuple[TopologyChange, ...] = ()  # at the root: what brokers would have changed
         self.free = ("", "")  # a broker in that tree with room for one more child, and its address
+        self.rounds_as_root = 0  # waves that have ended since we became the root
         self.refused = 0  # waves that were not taken
         self.unanswered = 0  # children that were left out since they did not answer
 
@@ -85,11 +88,14 @@ class Wave:
 
     # ---- down
 
-    def begin(self, plan: int = NO_PLAN) -> None:
-        """Begin a round, at the root. It activates a plan, if that is its number."""
+    def begin(self, *, is_switch: bool = False) -> None:
+        """Begin a round, at the root. As a switch, it puts the plan that is announced into force."""
         self._lease.clamp()
         self._tree.begin_round()
-        self._rotate_plan(plan)
+        announced = self._announced
+        is_switched = is_switch or announced.stage is PlanStage.SWITCHED
+        plan = announced.number if announced.is_open else NO_PLAN
+        self._hear_of_plan(plan, announced.finished, is_switched=is_switched)
         self._digest = self._lease.digest
         self._pass_on(tuple(self._lease.rows.values()) if self._lease.has_changed else None)
 
@@ -109,7 +115,7 @@ class Wave:
             )
             return
         tree.rotate(rotate.round)
-        self._rotate_plan(rotate.plan)
+        self._hear_of_plan(rotate.plan, rotate.finished, is_switched=rotate.is_switched)
         tree.claim = claim
         tree.depth = rotate.depth
         self._digest = rotate.manifest
@@ -119,12 +125,16 @@ class Wave:
         lacks = self._lease.digest != rotate.manifest
         self._pass_on(rotate.rows, is_told=not lacks)
 
-    def _rotate_plan(self, plan: int) -> None:
+    def _hear_of_plan(self, plan: int, finished: int, *, is_switched: bool) -> None:
+        """Let this broker know how far plans are, and remember it for those below."""
         self._plan = plan
-        self._announced.on_rotation(plan)
+        self._is_switched = is_switched
+        self._finished = finished
+        self._announced.on_rotation(self._tree.round, plan, finished, is_switched=is_switched)
 
     def on_placed(self) -> None:
         """We have a parent, whose round is ours now: let those below us know."""
+        self.rounds_as_root = 0
         self._digest = self._lease.digest
         self._pass_on(None)
 
@@ -155,6 +165,8 @@ class Wave:
                     manifest=self._digest,
                     rows=rows,
                     plan=self._plan,
+                    is_switched=self._is_switched,
+                    finished=self._finished,
                 ),
             )
         if tree.role is TreeRole.MEMBER and (tree.children or not is_told):
@@ -218,6 +230,7 @@ class Wave:
         self.free = answers.free
         rows = tuple(rows_by_unit(answers.rows).values())[:LARGEST_UNIT]
         if tree.role is TreeRole.ROOT:
+            self.rounds_as_root += 1
             self._lease.renew(answers.confirmed, rows)
             self.requests = answers.requests
         elif tree.role is TreeRole.MEMBER:

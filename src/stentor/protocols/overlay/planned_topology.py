@@ -58,7 +58,10 @@ class PlannedTopology:
             for near, far in directions[:1] if change.is_measured else directions:
                 for unit, other in self._seen(near, far):
                     known = self._changes.setdefault(unit, {})
-                    known[other] = _changed(known.get(other) or self._unchanged(unit, other, finished), change)
+                    before = known.get(other) or self._unchanged(unit, other, finished)
+                    if change.comes and (unit, other) == (near, far):  # we may hear of the plan after it is up
+                        before = _Change(_Links(0, 0), _Links(0, 0), 0)
+                    known[other] = _changed(before, change)
         for each in finished:
             each._yield_to(self)
 

@@ -279,3 +279,13 @@ def test_a_finished_plan_says_nothing_more_of_links_that_another_plan_changes() 
 def test_a_finished_plan_is_kept_until_everybody_knows_what_has_become_of_its_links() -> None:
     topology = planned(row(1000), costs("b1", "b2", 1000, 10))
     assert [topology.grow_old() for _ in range(3)] == [True, True, False]
+
+
+@pytest.mark.req("CO-06")
+def test_a_link_that_is_up_when_the_plan_is_heard_of_is_new_nevertheless() -> None:
+    graph = row(1000, 1000)
+    link_up(graph, "b1", "b3", 500)
+    topology = planned(graph, comes("b1", "b3", 500))
+    assert topology.complaint() == ""
+    assert on(graph, topology, BEFORE).cache.path("b3") == ["b2", "b3"]
+    assert on(graph, topology, AFTER).cache.path("b3") == ["b3"]
