@@ -21,6 +21,7 @@ from stentor.cli.demo.audit import Publication, SubscriberVerdict, judge
 from stentor.cli.demo.epilogue import Epilogue
 from stentor.cli.demo.evidence import Got, Kept
 from stentor.cli.demo.flights import Flight, flights
+from stentor.cli.demo.rebuilding import damage, rebuild
 from stentor.cli.demo.stage import BROKERS, REPOSITORIES, DemoClient, DemoNetwork, Stopped, network
 from stentor.client.fabric import connect
 
@@ -103,6 +104,7 @@ class _Play:
                 for client in (self._airport, *self._desks):
                     ends.push_async_callback(client.kill)
                 await self._open(nodes)
+                await self._rebuild(nodes)
                 await self._disturb(nodes)
                 await self._finish(nodes)
                 if self._spark:
@@ -130,6 +132,20 @@ class _Play:
         self._tell(
             f"three brokers, three repositories, a publisher and two subscribers run, each as a process; {_TOPIC} is "
             f"stored on all three repositories, and acknowledged when it is on two of them"
+        )
+
+    async def _rebuild(self, nodes: DemoNetwork) -> None:
+        """Change the network itself, while flights go on."""
+        await self._reach(len(flights()) // 16)
+        took = await rebuild(nodes.url("demo/b1"), "demo/b1", "demo/b3")
+        self._tell(
+            f"{self._progress()}: the link between b1 and b3 was taken away and put back by plans, in {took:.1f} s"
+        )
+        healing = await damage(nodes.url("demo/b1"), BROKERS, "demo/b2")
+        healed = "it healed itself" if not healing.troubles else "[red]it has not healed[/]"
+        self._tell(
+            f"{self._progress()}: what broker b2 remembers of the network was [red]damaged[/]; {healed} in "
+            f"{healing.seconds:.1f} s of {healing.bound:.0f}"
         )
 
     async def _disturb(self, nodes: DemoNetwork) -> None:

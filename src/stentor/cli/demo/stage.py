@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from stentor.cli.demo.actor import DemoPart
 from stentor.cli.demo.audit import Id
 from stentor.cli.demo.evidence import EvidenceReader
-from stentor.cli.running.process import Readiness
+from stentor.cli.running.process import Assignment, Readiness
 from stentor.cli.running.supervisor import Supervisor
 from stentor.cli.running.up import assign_all, settle_ports
 from stentor.config import Config, home_of, parse
@@ -75,7 +76,10 @@ async def network(folder: Path, tell: Callable[[str], None]) -> AsyncIterator[De
     with ExitStack() as held:
         nodes = DemoNetwork(folder, tell, held)
         started: asyncio.Future[list[Readiness]] = asyncio.get_running_loop().create_future()
-        assignments = assign_all(nodes.config, None, False, supervised=True, embedded=False)
+        assignments = [
+            replace(each, chaos=True) if isinstance(each, Assignment) else each
+            for each in assign_all(nodes.config, None, False, supervised=True, embedded=False)
+        ]
         supervisor = Supervisor(assignments, nodes.notice)
         running = asyncio.create_task(supervisor.run(started.set_result))
         waiting: list[asyncio.Future[Any]] = [running, started]

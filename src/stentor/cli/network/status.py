@@ -174,6 +174,8 @@ def _scopes(status: NodeStatus, width: int) -> Table:
         "brokers": [f"{each.brokers:,}" for _, each in scopes],
         "bound": [f"{each.bound:.0f} s" for _, each in scopes],
     }
+    if any(each.stage for _, each in scopes):
+        columns["plan"] = [cell(each.stage or "–") for _, each in scopes]
     return narrow_table(columns, width, right=("round", "brokers", "bound"), spare=("bound",), title="scopes")
 
 

@@ -393,6 +393,7 @@ class Broker:
 
     def _on_stop_request(self, _: StopRequested) -> None:
         self.ready = False
+        self.network.relay.let_go()
         self.network.gateways.leave()
         self._heartbeats.stop()
         self._tracer.conclude()

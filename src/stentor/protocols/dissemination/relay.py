@@ -390,6 +390,11 @@ class Relay(Generic[D]):
         self.held.append(HeldRun(level, plans.colours, None, some, inner, len(rows), journey))
         return view, {each: mask & ~np.uint64(held.get(each, 0)) for each, mask in masks.items()}
 
+    def let_go(self) -> None:
+        """Send all that waits: this broker is about to stop, and what is late is better than what is lost."""
+        self.held.by_level = ({},) * (self._context.depth + 1)
+        self._release()
+
     def _release(self) -> None:
         """Send what has waited, in order, as far as it need not wait any longer."""
         held = self.held.held  # what has to wait on is not counted again
