@@ -7,12 +7,10 @@ from tests.simulation.killers import look_for
 
 from stentor.model.colours.colour import Colour, new_colour
 from stentor.model.colours.plan import PlanStage, Side
-from stentor.model.colours.plan_messages import Announce
 from stentor.nodes.network.colouring import Colouring
 from stentor.nodes.network.plan_work import ScopePlanWork
 from stentor.nodes.network.route_computation import RouteComputation
 from stentor.protocols.colours.announced_plan import AnnouncedPlan
-from stentor.protocols.colours.plan_poll import PlanPoll
 from stentor.protocols.dissemination.relay import Relay
 from stentor.wire.parcel import Masks
 
@@ -57,17 +55,6 @@ def the_old_colour_is_forgotten_with_the_switch(patch: pytest.MonkeyPatch) -> No
     patch.setattr(AnnouncedPlan, "side", forgetful)
 
 
-def links_are_opened_before_all_know_the_plan(patch: pytest.MonkeyPatch) -> None:
-    original = PlanPoll.announce
-
-    def eager(self: PlanPoll, message: Announce) -> None:
-        original(self, message)
-        if not message.withdrawn:
-            self._announced.prepare()
-
-    patch.setattr(PlanPoll, "announce", eager)
-
-
 def nobody_waits_for_links(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ScopePlanWork, "complaint", lambda _: "")
 
@@ -78,7 +65,6 @@ MUTATIONS: list[tuple[Mutate, set[str]]] = [
     (events_get_the_new_colour, LOST),
     (all_colours_have_the_topology_after_the_plan, LOST),
     (the_old_colour_is_forgotten_with_the_switch, LOST),
-    (links_are_opened_before_all_know_the_plan, LOST | {"plan"}),
     (nobody_waits_for_links, LOST | {"plan"}),
 ]
 

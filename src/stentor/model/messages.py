@@ -330,7 +330,9 @@ class Presence(Message, frozen=True, kw_only=True, array_like=True, tag="presenc
 
     @property
     def is_credible(self) -> bool:
-        return self.version <= LAST_CREDIBLE_VERSION
+        """Whether it may be true: only a broker of a unit speaks for it, but for those who say that it has left."""
+        is_own = self.left or f"{self.speaker}/".startswith(f"{self.unit}/")
+        return is_own and self.version <= LAST_CREDIBLE_VERSION
 
     @property
     def digest(self) -> int:

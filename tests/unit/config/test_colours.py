@@ -228,7 +228,7 @@ TOO_SHORT = (
         ("[colours]\nxii = 3", "19: colours.xii: unknown key; did you mean 'xi'?"),
         (
             "[colours]\nroots = ['campus/hall/b1']",
-            "19: colours.roots: unknown key; known are xi, eta, delta_max, degree, height",
+            "19: colours.roots: unknown key; known are xi, eta, delta_max, degree, height, drain_within",
         ),
         ("[[colours]]\nxi = 3", "18: colours: expected a table, found an array"),
         ("[colour]\nxi = 0.1", "18: colour: unknown key; did you mean 'colours'?"),

@@ -57,6 +57,7 @@ def test_every_scope_around_a_broker_has_its_series() -> None:
         unanswered=3,
         rejoined=4,
         replaced=5,
+        stage="switched",
     )
     assert samples({"u": inner, "": outer}) == {
         "stentor_scope_round": {"u": 12, NETWORK: 4},
@@ -64,6 +65,7 @@ def test_every_scope_around_a_broker_has_its_series() -> None:
         "stentor_scope_orphan": {"u": 0, NETWORK: 0},
         "stentor_scope_depth": {"u": 0, NETWORK: 3},
         "stentor_scope_brokers": {"u": 2, NETWORK: 1},
+        "stentor_scope_plan": {"u": 0, NETWORK: 1},
         "stentor_scope_bound_seconds": {"u": 20.5, NETWORK: 40},
         "stentor_scope_faults_total": {"u": 0, NETWORK: 1},
         "stentor_scope_waves_refused_total": {"u": 0, NETWORK: 2},

@@ -277,9 +277,8 @@ class Gateways:
         right to say that a unit is gone while it is there.
         """
         name = self.context.name
-        return (
-            presence.speaker != name and not presence.left and (-presence.members, presence.speaker) < (-members, name)
-        )
+        is_alive = presence.is_credible and not presence.left
+        return presence.speaker != name and is_alive and (-presence.members, presence.speaker) < (-members, name)
 
     def _defer(self, presence: Presence) -> None:
         """Our word for a unit was contradicted. If that goes on, somebody whom we cannot reach inside it is alive."""
