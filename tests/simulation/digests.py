@@ -12,16 +12,16 @@ from stentor.simulation.outcome import Outcome
 from stentor.simulation.scenarios import SCENARIOS
 
 SEEDS = {  # how many, and how many at a time: a sample of which `make soak` has the rest, within 40 seconds each
-    "access": (200, 20),
-    "broker": (200, 20),
-    "colours": (60, 6),
-    "delivery": (200, 20),
-    "fabric": (100, 10),
+    "access": (100, 20),
+    "broker": (100, 20),
+    "colours": (30, 6),
+    "delivery": (100, 20),
+    "fabric": (60, 10),
     "fuzz": (60, 20),  # each has some 250 messages
     "log": (200, 100),
-    "network": (100, 10),
-    "overlay": (200, 40),
-    "plans": (60, 6),
+    "network": (60, 10),
+    "overlay": (120, 40),
+    "plans": (30, 6),
 }
 CHUNKS = [(name, first, step) for name, (count, step) in SEEDS.items() for first in range(0, count, step)]
 FAULTS = {  # what has to happen somewhere in these seeds, or they would prove little
