@@ -2,22 +2,12 @@
 
 from tests.paper.scope import PaperScope
 
-from stentor.model.colours.plan import Plan, PlanStage, PlanView, TopologyChange
+from stentor.model.colours.plan import PlanStage, PlanView, TopologyChange, TopologyPlan
 from stentor.model.message import Message
 
 SOON = 0.5  # seconds: less than from one wave to the next
 DONE = ("announced 7", "prepared", "switched", "finished")  # what a plan of this number makes a broker do
 UNDONE = ("announced 7", "prepared", "withdrawn")
-
-
-def chain() -> PaperScope:
-    """A is the root, B its child and C the child of B."""
-    scope = PaperScope("A", "B", "C")
-    scope.link("A", "B")
-    scope.deliver()
-    scope.link("B", "C")
-    scope.settle()
-    return scope
 
 
 def mesh(*more: str) -> PaperScope:
@@ -38,8 +28,8 @@ def link(far: str = "C", near: str = "A") -> TopologyChange:
     return TopologyChange(near=near, far=far, before=0, after=1000, address=f"at {far}")
 
 
-def plan(number: int = 7, changes: int = 1) -> Plan:
-    return Plan(number, tuple(link(f"x{each}") for each in range(changes)))
+def plan(number: int = 7, changes: int = 1) -> TopologyPlan:
+    return TopologyPlan(number, tuple(link(f"x{each}") for each in range(changes)))
 
 
 def view(scope: PaperScope, root: str = "A", number: int = 7) -> PlanView:

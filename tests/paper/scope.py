@@ -10,7 +10,7 @@ from stentor.machine import SECOND, StartTimer, Step
 from stentor.model.colours.colour import Colour
 from stentor.model.colours.legality import illegalities
 from stentor.model.colours.manifest import ManifestRow
-from stentor.model.colours.plan import Plan, TopologyChange
+from stentor.model.colours.plan import TopologyChange, TopologyPlan
 from stentor.model.colours.wave_messages import WaveMessage
 from stentor.model.colours.wave_timing import ColourSettings, timing_of
 from stentor.model.message import Message
@@ -57,7 +57,7 @@ class PaperWork:
         self.counts = (0, 0)  # parcels of the old colour: sent, arrived
         self.counts_first: deque[tuple[int, int]] = deque()  # what the next polls find, one after the other
 
-    def announce(self, plan: Plan) -> None:
+    def announce(self, plan: TopologyPlan) -> None:
         self.done.append(f"announced {plan.number}")
 
     def prepare(self) -> None:
@@ -156,7 +156,7 @@ class PaperScope:
 
     # ---- what happens
 
-    def request(self, name: str, plan: Plan) -> str:
+    def request(self, name: str, plan: TopologyPlan) -> str:
         """An operator asks a broker for a plan; return why it does not take it, "" if it does."""
         return self._ask(name, lambda: self.brokers[name].request(plan))
 
@@ -209,3 +209,13 @@ class PaperScope:
         found = [each for each in self.said if isinstance(each[2], kind)]
         self.said.clear()
         return found
+
+
+def chain() -> PaperScope:
+    """A is the root, B its child and C the child of B."""
+    scope = PaperScope("A", "B", "C")
+    scope.link("A", "B")
+    scope.deliver()
+    scope.link("B", "C")
+    scope.settle()
+    return scope

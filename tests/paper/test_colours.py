@@ -5,23 +5,13 @@ Each test quotes the sentence that it is about.
 
 import msgspec
 import pytest
-from tests.paper.scope import PaperScope
+from tests.paper.scope import PaperScope, chain
 
 from stentor.machine import SECOND
 from stentor.model.colours.colour import current_colour, new_colour, old_colour
 from stentor.model.colours.wave_messages import Ack, Rejoin, RootClaim, Rotate
 from stentor.model.colours.wave_timing import ColourSettings
 from stentor.protocols.colours.scope_tree import UNRANKED, Claim, Pointers, TreeRole
-
-
-def chain() -> PaperScope:
-    """A is the root, B its child and C the child of B."""
-    scope = PaperScope("A", "B", "C")
-    scope.link("A", "B")
-    scope.deliver()
-    scope.link("B", "C")
-    scope.settle()
-    return scope
 
 
 def star() -> PaperScope:

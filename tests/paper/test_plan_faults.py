@@ -4,8 +4,8 @@ Tests quote the sentence that they are about, where the paper has one.
 """
 
 import pytest
-from tests.paper.planned_scopes import DONE, SOON, UNDONE, chain, link, mesh, plan, said, stages, stories, story, view
-from tests.paper.scope import PaperScope
+from tests.paper.planned_scopes import DONE, SOON, UNDONE, link, mesh, plan, said, stages, stories, story, view
+from tests.paper.scope import PaperScope, chain
 
 from stentor.machine import SECOND
 from stentor.model.colours.plan import PlanPhase, PlanStage

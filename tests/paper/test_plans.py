@@ -4,7 +4,8 @@ Tests quote the sentence that they are about, where the paper has one.
 """
 
 import pytest
-from tests.paper.planned_scopes import DONE, SOON, UNDONE, chain, mesh, plan, said, stages, stories, story, view
+from tests.paper.planned_scopes import DONE, SOON, UNDONE, mesh, plan, said, stages, stories, story, view
+from tests.paper.scope import chain
 
 from stentor.machine import SECOND
 from stentor.model.colours.colour import current_colour, new_colour, old_colour

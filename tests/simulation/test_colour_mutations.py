@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import pytest
-from tests.simulation.killers import look_for
+from tests.simulation.killers import find_killer
 
 from stentor.model.colours.wave_messages import RootClaim, Rotate
 from stentor.model.ids import fingerprint
@@ -113,4 +113,4 @@ MUTATIONS: list[tuple[Mutate, set[str]]] = [
 @pytest.mark.parametrize(("mutate", "kinds"), MUTATIONS, ids=[mutate.__name__ for mutate, _ in MUTATIONS])
 def test_a_network_that_does_not_heal_is_seen(mutate: Mutate, kinds: set[str], monkeypatch: pytest.MonkeyPatch) -> None:
     mutate(monkeypatch)
-    look_for(mutate.__name__, "colours", kinds, MOST_SEEDS)
+    assert find_killer(mutate.__name__, "colours", kinds, MOST_SEEDS) is not None, "nobody noticed"

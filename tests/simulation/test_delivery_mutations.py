@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.simulation.killers import look_for
+from tests.simulation.killers import find_killer
 
 from stentor.machine import CommitFailed
 from stentor.model.communication import bundle_of
@@ -705,7 +705,7 @@ def names(mutations: list[tuple[Mutate, set[str]]]) -> list[str]:
 @pytest.mark.parametrize(("mutate", "kinds"), MUTATIONS, ids=names(MUTATIONS))
 def test_a_broken_mechanism_is_seen(mutate: Mutate, kinds: set[str], monkeypatch: pytest.MonkeyPatch) -> None:
     mutate(monkeypatch)
-    look_for(mutate.__name__, "delivery", kinds, MOST_SEEDS)
+    assert find_killer(mutate.__name__, "delivery", kinds, MOST_SEEDS) is not None, "nobody noticed"
 
 
 @pytest.mark.slow
@@ -714,4 +714,4 @@ def test_a_broken_mechanism_is_seen_after_a_while(
     mutate: Mutate, kinds: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mutate(monkeypatch)
-    look_for(mutate.__name__, "delivery", kinds, 10 * MOST_SEEDS)
+    assert find_killer(mutate.__name__, "delivery", kinds, 10 * MOST_SEEDS) is not None, "nobody noticed"

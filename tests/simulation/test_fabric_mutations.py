@@ -6,7 +6,7 @@ The table is in docs/protocols/reliable-delivery-proof.md.
 from collections.abc import Callable, Iterator, Sequence
 
 import pytest
-from tests.simulation.killers import look_for
+from tests.simulation.killers import find_killer
 from tests.simulation.test_delivery_mutations import names
 
 from stentor.machine import Effect, Input, Open
@@ -75,4 +75,4 @@ MUTATIONS: list[tuple[Mutate, set[str]]] = [
 @pytest.mark.parametrize(("mutate", "kinds"), MUTATIONS, ids=names(MUTATIONS))
 def test_a_broken_node_is_seen(mutate: Mutate, kinds: set[str], monkeypatch: pytest.MonkeyPatch) -> None:
     mutate(monkeypatch)
-    look_for(mutate.__name__, "fabric", kinds, MOST_SEEDS)
+    assert find_killer(mutate.__name__, "fabric", kinds, MOST_SEEDS) is not None, "nobody noticed"

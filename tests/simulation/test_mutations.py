@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from tests.simulation.killers import look_for
+from tests.simulation.killers import find_killer
 
 from stentor.matching.pairs.pair_index import PairIndex
 from stentor.model.batch import Batch
@@ -378,4 +378,4 @@ def test_a_broken_mechanism_is_seen(
     name: str, mutate: Mutate, kinds: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mutate(monkeypatch)
-    look_for(mutate.__name__, name, kinds, MOST_SEEDS)
+    assert find_killer(mutate.__name__, name, kinds, MOST_SEEDS) is not None, "nobody noticed"

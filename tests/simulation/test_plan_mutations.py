@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 
 import pytest
-from tests.simulation.killers import look_for
+from tests.simulation.killers import find_killer
 
 from stentor.model.colours.colour import Colour, new_colour
 from stentor.model.colours.plan import PlanStage, Side
@@ -73,4 +73,4 @@ MUTATIONS: list[tuple[Mutate, set[str]]] = [
 @pytest.mark.parametrize(("mutate", "kinds"), MUTATIONS, ids=[mutate.__name__ for mutate, _ in MUTATIONS])
 def test_a_plan_that_loses_something_is_seen(mutate: Mutate, kinds: set[str], monkeypatch: pytest.MonkeyPatch) -> None:
     mutate(monkeypatch)
-    look_for(mutate.__name__, "plans", kinds, MOST_SEEDS)
+    assert find_killer(mutate.__name__, "plans", kinds, MOST_SEEDS) is not None, "nobody noticed"

@@ -6,7 +6,7 @@ from random import SystemRandom
 
 from stentor.admin import network as operation
 from stentor.client.fabric import Fabric
-from stentor.model.colours.plan import ENDED, Plan, PlanView, TopologyChange
+from stentor.model.colours.plan import ENDED, PlanView, TopologyChange, TopologyPlan
 from stentor.model.errors import Refused, Unreachable
 from stentor.model.messages import AdminReceipt, AdminRequest, AdminTask
 from stentor.model.reports.view import NetworkView
@@ -16,9 +16,9 @@ _WITHIN = 10.0  # seconds for an answer
 _LAST_NUMBER = 2**63 - 1
 
 
-def draw_plan(changes: Iterable[TopologyChange], leaves: Iterable[str] = ()) -> Plan:
+def draw_plan(changes: Iterable[TopologyChange], leaves: Iterable[str] = ()) -> TopologyPlan:
     """Return a plan with a number that no other one has."""
-    return Plan(SystemRandom().randint(1, _LAST_NUMBER), tuple(changes), tuple(leaves))
+    return TopologyPlan(SystemRandom().randint(1, _LAST_NUMBER), tuple(changes), tuple(leaves))
 
 
 def root_of(view: NetworkView, scope: str) -> str:
@@ -34,12 +34,18 @@ def plan_in(view: NetworkView, scope: str, number: int) -> PlanView | None:
     return next((each for each in plans if each.number == number), None)
 
 
-async def request(fabric: Fabric, scope: str, plan: Plan, *, is_withdrawn: bool = False) -> None:
-    """Ask the root of a scope to carry a plan out, or to take it back; raises Refused with its reason."""
-    answer = await fabric.ask(
-        AdminRequest(token=fabric.token(), task=AdminTask.RECONFIGURE, scope=scope, plan=plan, force=is_withdrawn),
-        _WITHIN,
-    )
+async def request(fabric: Fabric, scope: str, plan: TopologyPlan) -> None:
+    """Ask the root of a scope to carry a plan out; raises Refused with its reason."""
+    await _order(fabric, AdminTask.RECONFIGURE, scope, plan)
+
+
+async def withdraw(fabric: Fabric, scope: str, number: int) -> None:
+    """Ask the root of a scope to take a plan back; raises Refused if it is switched already."""
+    await _order(fabric, AdminTask.WITHDRAW_PLAN, scope, TopologyPlan(number, ()))
+
+
+async def _order(fabric: Fabric, task: AdminTask, scope: str, plan: TopologyPlan) -> None:
+    answer = await fabric.ask(AdminRequest(token=fabric.token(), task=task, scope=scope, plan=plan), _WITHIN)
     assert isinstance(answer, AdminReceipt)
     if answer.code is not None:
         raise Refused(answer.code, answer.reason)

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Meta
 
 from stentor.model.attribute import MOST_ATTRIBUTES, Schema
-from stentor.model.colours.plan import Plan
+from stentor.model.colours.plan import TopologyPlan
 from stentor.model.colours.wave_messages import WaveMessage
 from stentor.model.errors import Refusal
 from stentor.model.ids import fingerprint
@@ -92,7 +92,8 @@ class AdminTask(enum.StrEnum):
     LEAVE = "leave"  # the network, and stop
     DISMISS = "dismiss"  # the member `name`, which is gone for good
     MOVE_CLIENTS = "move clients"  # ask `count` clients to go to the broker at `address`; nothing to be remembered
-    RECONFIGURE = "reconfigure"  # `scope` by `plan`, as its root; with `force`, take that plan back
+    RECONFIGURE = "reconfigure"  # `scope` by `plan`, as its root
+    WITHDRAW_PLAN = "withdraw plan"  # the plan of `scope` with the number of `plan`, if it is not switched yet
     CORRUPT = "corrupt"  # damage the parts of its memory that `name` lists, at random by the seed `count`; done once
 
 
@@ -293,7 +294,7 @@ class AdminRequest(Message, frozen=True, kw_only=True, array_like=True, tag="ord
     force: bool = False
     count: Count = 0
     scope: Text = ""
-    plan: Plan | None = None
+    plan: TopologyPlan | None = None
 
 
 class AdminReceipt(Message, frozen=True, array_like=True, tag="ordered", gc=False):

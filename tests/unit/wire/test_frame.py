@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from stentor.model.attribute import Kind, Schema
 from stentor.model.colours.manifest import ManifestRow
-from stentor.model.colours.plan import Plan, PlanStage, TopologyChange
+from stentor.model.colours.plan import PlanStage, TopologyChange, TopologyPlan
 from stentor.model.colours.plan_messages import Announce, Go, PlanAnswer, Poll
 from stentor.model.colours.wave_messages import Ack, Place, Rejoin, RootClaim, Rotate, ScopeManifest
 from stentor.model.errors import FrameError, Refusal
@@ -89,7 +89,7 @@ floats = st.floats(0, 1e6)
 stamps = st.tuples(i64, texts)
 wants = st.lists(st.tuples(texts, texts), max_size=3).map(tuple)
 changes = st.builds(TopologyChange, near=texts, far=texts, before=i64, after=i64, address=texts)
-plans = st.builds(Plan, i64, st.lists(changes, max_size=3).map(tuple))
+plans = st.builds(TopologyPlan, i64, st.lists(changes, max_size=3).map(tuple))
 rows = st.lists(
     st.builds(
         ManifestRow,

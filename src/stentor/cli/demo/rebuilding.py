@@ -5,7 +5,7 @@ from contextlib import AsyncExitStack
 
 from stentor.admin import network as operation
 from stentor.cli.network.healing import Healing, Watch
-from stentor.cli.network.links import Wanted, change_link
+from stentor.cli.network.links import LinkIntent, change_link
 from stentor.cli.network.search import Search
 from stentor.model.colours.memory_part import MemoryPart
 from stentor.model.messages import AdminTask
@@ -18,8 +18,8 @@ async def rebuild(url: str, one: str, other: str) -> float:
     """Take the link between two brokers away and put it back; return the seconds that the two plans took."""
     loop, search = asyncio.get_running_loop(), Search(url, None)
     start = loop.time()
-    await change_link(search, one, other, Wanted.GONE)
-    await change_link(Search(url, None), one, other, Wanted.THERE)
+    await change_link(search, one, other, LinkIntent.REMOVE)
+    await change_link(Search(url, None), one, other, LinkIntent.ADD)
     return loop.time() - start
 
 

@@ -79,7 +79,7 @@ def remove(
     if at_once or force:
         ends = asyncio.run(_change(search, origin, target, AdminTask.REMOVE_LINK, force=force))
     else:
-        ends = asyncio.run(change_link(search, origin, target, Wanted.GONE))
+        ends = asyncio.run(change_link(search, origin, target, LinkIntent.REMOVE))
     typer.echo(f"{ends} are no longer linked")
 
 
@@ -100,7 +100,7 @@ def cost(
     if at_once:
         ends = asyncio.run(_change(search, origin, target, AdminTask.SET_COST, cost=cost))
     else:
-        ends = asyncio.run(change_link(search, origin, target, Wanted.THERE, cost, is_new=False))
+        ends = asyncio.run(change_link(search, origin, target, LinkIntent.REPRICE, cost))
     typer.echo(f"the link of {ends} costs {cost:g}")
 
 
@@ -117,7 +117,7 @@ async def _add_planned(search: Search, origin: str, target: str, cost: float | N
         member = member_of(view, path, level_in(view, path))
         if member is None or not member.reachable:
             return await _add(search, origin, target, cost, timeout)
-    return await change_link(search, origin, target, Wanted.THERE, cost)
+    return await change_link(search, origin, target, LinkIntent.ADD, cost)
 
 
 async def _add(search: Search, origin: str, target: str, cost: float | None, timeout: float) -> str:
@@ -167,37 +167,36 @@ async def _change(
     return f"{one.name} and {other.name or other.address}"
 
 
-class Wanted(enum.Enum):
-    """What a link between two brokers shall be."""
+class LinkIntent(enum.Enum):
+    """What an operator wants of the link between two brokers."""
 
-    THERE = "there"
-    GONE = "gone"
+    ADD = "add"
+    REPRICE = "reprice"
+    REMOVE = "remove"
 
 
-async def change_link(
-    search: Search, origin: str, target: str, wanted: Wanted, cost: float | None = None, *, is_new: bool = True
-) -> str:
+async def change_link(search: Search, origin: str, target: str, intent: LinkIntent, cost: float | None = None) -> str:
     """Change one link by a plan; returns who its ends are."""
     one, other = await _ends(search, origin, target)
     view = await search.view_at(one.address)
     known = _link(other, view.links)
-    if wanted is Wanted.GONE and known is not None and known.state == "down":  # nothing is under way on it
+    if intent is LinkIntent.REMOVE and known is not None and known.state == "down":  # nothing is under way on it
         return await _change(search, origin, target, AdminTask.REMOVE_LINK)
     if not other.name:
         raise Unreachable(f"no broker answers at {other.address}: --at-once makes {one.name} dial it until one does")
     level = ScopePath.parse(one.name).level_of_difference(ScopePath.parse(other.name))
     if level < 0:
         raise Refused(Refusal.PROTOCOL, f"{one.name} cannot be linked with itself")
-    if known is None and (wanted is Wanted.GONE or not is_new):
+    if known is None and intent is not LinkIntent.ADD:
         raise Refused(Refusal.PROTOCOL, f"there is no link to {other.name!r}")
-    if known is not None and wanted is Wanted.THERE and is_new:
+    if known is not None and intent is LinkIntent.ADD:
         raise Refused(Refusal.PROTOCOL, f"there is a link to {other.name} already")
     scope = view.scopes[level].scope
     change = TopologyChange(
         near=one.name,
         far=other.name,
         before=0 if known is None else thousandths(known.base or known.cost),
-        after=0 if wanted is Wanted.GONE else thousandths(cost or _usual_cost(view, level)),
+        after=0 if intent is LinkIntent.REMOVE else thousandths(cost or _usual_cost(view, level)),
         address=other.address,
     )
     if change.before == change.after:
@@ -205,7 +204,7 @@ async def change_link(
     try:
         await carry_out(search, view, scope, draw_plan([change]))
     except Refused as error:
-        if wanted is not Wanted.GONE or "could not be reached" not in error.reason:
+        if intent is not LinkIntent.REMOVE or "could not be reached" not in error.reason:
             raise
         reason = f"{error.reason}: the network would be in two parts: --force removes it anyway"
         raise Refused(error.code, reason) from None

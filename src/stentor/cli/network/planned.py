@@ -7,7 +7,7 @@ import typer
 from stentor.admin.plans import request, root_of, watch
 from stentor.cli.network.search import Search
 from stentor.cli.terminal.printable import printable
-from stentor.model.colours.plan import Plan, PlanPhase, PlanView
+from stentor.model.colours.plan import PlanPhase, PlanView, TopologyPlan
 from stentor.model.errors import Refusal, Refused, Unreachable
 from stentor.model.reports.view import NetworkView
 from stentor.model.wording.count import counted
@@ -19,7 +19,7 @@ async def carry_out(
     search: Search,
     view: NetworkView,
     scope: str,
-    plan: Plan,
+    plan: TopologyPlan,
     on_progress: Callable[[PlanView], None] = lambda _: None,
 ) -> PlanView:
     """Carry a plan out in a scope that a broker is in, and wait for its end; raises Refused if it is undone."""

@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from stentor.admin.plans import draw_plan, request, root_of
+from stentor.admin.plans import draw_plan, root_of, withdraw
 from stentor.admin.survey import Survey, survey
 from stentor.cli.network.planned import carry_out
 from stentor.cli.network.search import Search
@@ -15,7 +15,7 @@ from stentor.cli.network.wanted_topology import ScopeChanges, differences
 from stentor.cli.terminal.options import TlsOption, TokenOption, UrlOption, WaitOption
 from stentor.cli.terminal.printable import print_json, printable
 from stentor.config import load
-from stentor.model.colours.plan import ENDED, Plan, PlanPhase, PlanView, TopologyChange
+from stentor.model.colours.plan import ENDED, PlanPhase, PlanView, TopologyChange
 from stentor.model.colours.wave_timing import timing_of
 from stentor.model.errors import InvalidInput, StentorError, Unreachable
 from stentor.model.reports.view import NetworkView
@@ -99,7 +99,7 @@ async def _abort(search: Search, found: Survey) -> None:
     for scope, view in open_plans:
         root = await search.find(root_of(_view_in(found, scope), scope))
         async with search.connect(root.address) as fabric:
-            await request(fabric, scope, Plan(view.number, ()), is_withdrawn=True)
+            await withdraw(fabric, scope, view.number)
         typer.echo(printable(f"{_title(scope)}: {counted(view.changes, 'change')} taken back, nothing has changed"))
 
 

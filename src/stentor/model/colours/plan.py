@@ -40,7 +40,7 @@ class TopologyChange(msgspec.Struct, frozen=True, kw_only=True, array_like=True,
 TopologyChanges = Annotated[tuple[TopologyChange, ...], Meta(max_length=MOST_CHANGES)]
 
 
-class Plan(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class TopologyPlan(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What shall change in a scope. Plans with the same number are the same plan."""
 
     number: Id
@@ -89,6 +89,13 @@ class PlanPhase(enum.StrEnum):
 
 
 ENDED = (PlanPhase.DONE, PlanPhase.UNDONE)
+PHASE_TRANSITIONS = {
+    PlanPhase.WAITING: (PlanPhase.ANNOUNCING,),
+    PlanPhase.ANNOUNCING: (PlanPhase.PREPARING, PlanPhase.UNDONE),
+    PlanPhase.PREPARING: (PlanPhase.SWITCHING, PlanPhase.UNDONE),
+    PlanPhase.SWITCHING: (PlanPhase.DRAINING,),
+    PlanPhase.DRAINING: (PlanPhase.DONE,),
+}
 
 
 class PlanView(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,7 +5,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from stentor.model.colours.colour import Round
-from stentor.model.colours.plan import Plan, PlanStage
+from stentor.model.colours.plan import PlanStage, TopologyPlan
 from stentor.model.message import Message
 from stentor.model.ranges import Count, Id, Path, Reason
 
@@ -16,7 +16,7 @@ class Announce(Message, frozen=True, kw_only=True, array_like=True, tag="announc
     """A parent tells its children what is going to change; `withdrawn` takes it back."""
 
     scope: Path
-    plan: Plan
+    plan: TopologyPlan
     stage: PlanStage  # that it has reached at the parent
     round: Round  # of the parent: whoever has missed the wave that switched takes it from here
     withdrawn: bool = False

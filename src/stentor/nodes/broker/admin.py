@@ -18,6 +18,7 @@ from stentor.nodes.network.outgoing_links import OutgoingLink
 LOG = "orders"
 LEFT = "left the network for good"
 MOST_COST = 1_000_000
+_OF_PLANS = (AdminTask.RECONFIGURE, AdminTask.WITHDRAW_PLAN)
 
 
 class CarriedOut(NamedTuple):
@@ -61,7 +62,7 @@ class AdminRequests:
             self._step.emit(Scramble(parse_damage(order.name.split()), order.count))
             self._step.report("warning", "memory damaged as ordered", parts=order.name, seed=order.count)
             return AdminReceipt(order.token)
-        if order.task is AdminTask.RECONFIGURE:  # the brokers of the scope remember it until it is over
+        if order.task in _OF_PLANS:  # the brokers of the scope remember them until they are over
             return self._reconfigure(order)
         about = self._dialled(order)
         if about is not None:  # at the next start nobody has said yet who is there
@@ -82,10 +83,11 @@ class AdminRequests:
         assert order.plan is not None, "what has no plan is refused"
         colours = self._network.colouring.of_scope(order.scope)
         assert colours is not None, "scopes that are not around us are refused"
-        reason = colours.planning.abort(order.plan.number) if order.force else colours.request(order.plan)
+        is_new = order.task is AdminTask.RECONFIGURE
+        reason = colours.request(order.plan) if is_new else colours.planning.abort(order.plan.number)
         return AdminReceipt(order.token, Refusal.PROTOCOL if reason else None, reason)
 
-    def carry_out(self, token: int) -> "CarriedOut | None":
+    def carry_out(self, token: int) -> CarriedOut | None:
         """It will be remembered, so it is done. Return who is to be told what, and whose link it ends."""
         waiting = self._pending.pop(token)
         if waiting is None:
@@ -98,7 +100,7 @@ class AdminRequests:
         return CarriedOut(link, AdminReceipt(request.token), self._do(request))
 
     def fail(self, token: int, reason: str) -> tuple[LinkId, AdminReceipt] | None:
-        """It would not be remembered, so it is not done. Return who is to be told."""
+        """It would not be remembered, so it is not done. Return who is to be told; nobody, of what a plan has done."""
         waiting = self._pending.pop(token)
         if waiting is None:
             self._step.report("error", "a change of links is not remembered", reason=reason)
@@ -132,7 +134,7 @@ class AdminRequests:
                     return f"{name} is there: make it leave, or stop it first"
             case AdminTask.CORRUPT:
                 return self._refusal_to_corrupt(order)
-            case AdminTask.RECONFIGURE:
+            case AdminTask.RECONFIGURE | AdminTask.WITHDRAW_PLAN:
                 return self._refusal_to_reconfigure(order)
         return ""
 
@@ -142,7 +144,8 @@ class AdminRequests:
             return f"{self._network.context.name} is in no scope {order.scope!r}"
         if plan is None or not plan.number:
             return "a reconfiguration without a plan"
-        return "" if order.force else self._network.colouring.refusal(order.scope, plan)
+        is_new = order.task is AdminTask.RECONFIGURE
+        return self._network.colouring.refusal(order.scope, plan) if is_new else ""
 
     def _refusal_to_corrupt(self, order: AdminRequest) -> str:
         if not self._network.settings.chaos:

@@ -13,7 +13,7 @@ from functools import partial
 from stentor.machine import Step
 from stentor.model.colours.colour import COLOURS, Colour, current_colour
 from stentor.model.colours.manifest import ManifestRow
-from stentor.model.colours.plan import Plan, PlanStage
+from stentor.model.colours.plan import PlanStage, TopologyPlan
 from stentor.model.colours.wave_messages import WaveMessage
 from stentor.model.colours.wave_timing import ColourSettings, timing_of
 from stentor.model.errors import FrameError, Refusal
@@ -207,7 +207,7 @@ class Colouring:
         """Return the colours of a scope around us."""
         return self.scopes[self._scopes.index(scope)] if scope in self._scopes else None
 
-    def refusal(self, scope: str, plan: Plan) -> str:
+    def refusal(self, scope: str, plan: TopologyPlan) -> str:
         """Return why a plan cannot be carried out; "" if it can."""
         return plan_refusal(self._gateways.graph, self._scopes.index(scope), plan)
 
@@ -278,6 +278,7 @@ class Colouring:
         for colours in self.scopes:
             colours.tree.validate()
             colours.lease.validate()
+            colours.announced.validate()
 
 
 def _colours_of(

@@ -330,5 +330,6 @@ class BrokerNetwork:
         assert self.peers.keys() == self._neighbours.keys(), "a neighbour without a link, or a link without one"
         self.gateways.graph.validate()
         self.colouring.validate()
+        self.relay.held.validate()
         self._forwarder.table.validate()
         self.routes.validate()

@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from stentor.model.colours.colour import Colour
-from stentor.model.colours.plan import Plan, TopologyChange
+from stentor.model.colours.plan import TopologyChange, TopologyPlan
 from stentor.protocols.connection.outbox import Outbox
 from stentor.protocols.dissemination.relay import Relay
 from stentor.protocols.overlay.connectivity_graph import ConnectivityGraph
@@ -46,7 +46,7 @@ class ScopePlanWork:
         self.finished: list[PlannedTopology] = []  # of plans whose closed links may still be spoken of
         self.generation = 0  # counts changes of what colours mean
 
-    def announce(self, plan: Plan) -> None:
+    def announce(self, plan: TopologyPlan) -> None:
         self.topology = PlannedTopology(self._graph, plan, self.finished)
         self.generation += 1
 

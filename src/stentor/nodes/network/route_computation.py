@@ -72,30 +72,28 @@ class RouteComputation:
 
     # ---- one graph for each side of a plan
 
+    def _plans_on(self, sides: Sides) -> list[tuple[PlannedTopology, Side]]:
+        """Return the plans that change anything, on these sides of them; finished ones have one side only."""
+        under_way = zip(self._colouring.planned, sides, strict=True)
+        return [
+            *((topology, Side.AFTER) for topology in self._colouring.finished),
+            *((topology, side) for topology, side in under_way if topology is not None and side is not None),
+        ]
+
     def _graph_of(self, sides: Sides) -> ConnectivityGraph:
         """Return the graph on these sides of the plans of all levels."""
         graph = self._graphs.get(sides)
         if graph is None:
-            plans = [(topology, Side.AFTER) for topology in self._colouring.finished]
-            plans += [
-                (topology, side)
-                for topology, side in zip(self._colouring.planned, sides, strict=True)
-                if topology is not None and side is not None
-            ]
+            plans = self._plans_on(sides)
             graph = self._graph if not plans else self._graph.edited(lambda presence: _edited(presence, plans))
             self._graphs[sides] = graph
         return graph
 
     def _neighbours_on(self, sides: Sides) -> list[Neighbour]:
         """Return the neighbours by whom events may go on these sides, the best first."""
+        plans = self._plans_on(sides)
         return [
-            each
-            for each in self._by_cost()
-            if not any(
-                topology is not None and side is not None and topology.hides(each.name, side)
-                for topology, side in zip(self._colouring.planned, sides, strict=True)
-            )
-            and not any(topology.hides(each.name, Side.AFTER) for topology in self._colouring.finished)
+            each for each in self._by_cost() if not any(topology.hides(each.name, side) for topology, side in plans)
         ]
 
     def _held(self, current: tuple[int, ...]) -> Iterator[Masks]:

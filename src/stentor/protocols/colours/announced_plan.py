@@ -4,16 +4,24 @@ What a broker holds of a plan never outlives it for long: the links that are the
 only says from when on they are used. So a plan that was cut short, at whatever point, leaves a sound network behind.
 """
 
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from stentor.model.colours.colour import Colour, new_colour, old_colour
-from stentor.model.colours.plan import NO_PLAN, PLAN_TRANSITIONS, Plan, PlanChange, PlanStage, Side, TopologyChange
+from stentor.model.colours.plan import (
+    NO_PLAN,
+    PLAN_TRANSITIONS,
+    PlanChange,
+    PlanStage,
+    Side,
+    TopologyChange,
+    TopologyPlan,
+)
 
 
 class PlanWork(Protocol):
     """What a plan makes the broker do that it passes."""
 
-    def announce(self, plan: Plan) -> None:
+    def announce(self, plan: TopologyPlan) -> None:
         """Look at the topology as it is before anything changes."""
         ...
 
@@ -50,12 +58,23 @@ class PlanWork(Protocol):
         ...
 
 
+class PlanProgress(NamedTuple):
+    """How far a plan is at one broker: its part of a PlanAnswer."""
+
+    known: int = 0
+    prepared: int = 0
+    switched: int = 0
+    sent: int = 0
+    arrived: int = 0
+    complaint: str = ""
+
+
 class AnnouncedPlan:
     """The plan of one scope that one broker heard of last. Invariant: without a plan, the stage is FINISHED."""
 
     def __init__(self, work: PlanWork) -> None:
         self._work = work
-        self.plan: Plan | None = None
+        self.plan: TopologyPlan | None = None
         self.stage = PlanStage.FINISHED
         self._switched_in = -1  # the round; in later ones no colour has the topology before the plan
 
@@ -88,7 +107,7 @@ class AnnouncedPlan:
 
     # ---- what the root says
 
-    def on_announce(self, plan: Plan, stage: PlanStage, round_number: int) -> None:
+    def on_announce(self, plan: TopologyPlan, stage: PlanStage, round_number: int) -> None:
         """Take a plan up, as far as it has come elsewhere."""
         if self.number != plan.number:
             self._drop()
@@ -146,15 +165,15 @@ class AnnouncedPlan:
 
     # ---- how far it has come
 
-    def progress(self, number: int, old: Colour) -> tuple[int, int, int, int, int, str]:
-        """Return for this broker alone what a PlanAnswer tells: known, prepared, switched, sent, arrived, complaint."""
+    def progress(self, number: int, old: Colour) -> PlanProgress:
+        """Return how far the plan of a number is at this broker."""
         if self.number != number:
-            return 0, 0, 0, 0, 0, "has not heard of the plan"
+            return PlanProgress(complaint="has not heard of the plan")
         if self.stage is PlanStage.ANNOUNCED:
             complaint = self._work.complaint()
-            return 1, int(not complaint), 0, 0, 0, complaint
+            return PlanProgress(known=1, prepared=int(not complaint), complaint=complaint)
         sent, arrived = self._work.under_way(old)
-        return 1, 1, 1, sent, arrived, ""
+        return PlanProgress(known=1, prepared=1, switched=1, sent=sent, arrived=arrived)
 
     def requests(self) -> tuple[TopologyChange, ...]:
         """Return what this broker would have changed; while a plan is under way, that can wait."""
@@ -163,3 +182,6 @@ class AnnouncedPlan:
     def prepare(self) -> None:
         if self.stage is PlanStage.ANNOUNCED:
             self._work.prepare()
+
+    def validate(self) -> None:
+        assert self.plan is not None or self.stage is PlanStage.FINISHED, f"no plan, and that is {self.stage.value}"

@@ -3,7 +3,7 @@
 import msgspec
 
 from stentor.model.colours.colour import old_colour
-from stentor.model.colours.plan import Plan, PlanStage
+from stentor.model.colours.plan import PlanStage, TopologyPlan
 from stentor.model.colours.plan_messages import Announce, Go, PlanAnswer, Poll
 from stentor.protocols.colours.announced_plan import AnnouncedPlan
 from stentor.protocols.colours.scope_surroundings import ScopeSurroundings
@@ -22,8 +22,7 @@ class PlanPoll:
         self._delay_ns = delay_ns
         self._sum: PlanAnswer | None = None  # of this broker and of the children that have answered; None: no poll runs
         self._waiting: set[str] = set()  # children that have not
-        self.deadline_at = 0
-        self.heard = 0  # polls
+        self.deadline_at = 0  # when answers are waited for no longer
         self.result: PlanAnswer | None = None  # at the root: what the last poll found
 
     @property
@@ -50,20 +49,18 @@ class PlanPoll:
         tree = self._tree
         if message.is_known and message.plan == self._announced.number:
             self._announced.prepare()
-        known, prepared, switched, sent, arrived, complaint = self._announced.progress(
-            message.plan, old_colour(tree.round)
-        )
+        own = self._announced.progress(message.plan, old_colour(tree.round))
         self._sum = PlanAnswer(
             scope=self._around.scope,
             plan=message.plan,
             turn=message.turn,
             brokers=1,
-            known=known,
-            prepared=prepared,
-            switched=switched,
-            sent=sent,
-            arrived=arrived,
-            complaint=f"{tree.name}: {complaint}"[:_LONGEST_COMPLAINT] if complaint else "",
+            known=own.known,
+            prepared=own.prepared,
+            switched=own.switched,
+            sent=own.sent,
+            arrived=own.arrived,
+            complaint=f"{tree.name}: {own.complaint}"[:_LONGEST_COMPLAINT] if own.complaint else "",
         )
         self._waiting = set(tree.children)
         self.deadline_at = self._around.step.now + 2 * (tree.height - tree.depth) * self._delay_ns
@@ -103,7 +100,7 @@ class PlanPoll:
         if plan is not None and self._announced.stage is not PlanStage.FINISHED:
             self._around.say(child, self.word_of(plan))
 
-    def word_of(self, plan: Plan, *, withdrawn: bool = False) -> Announce:
+    def word_of(self, plan: TopologyPlan, *, withdrawn: bool = False) -> Announce:
         """Return how to announce a plan, as far as it has come here."""
         is_switched = plan.number == self._announced.number and self._announced.stage is PlanStage.SWITCHED
         return Announce(

@@ -9,7 +9,7 @@ switch the plan is undone, after it what is in doubt is counted and told.
 from collections import deque
 
 from stentor.machine import MILLISECOND, SECOND
-from stentor.model.colours.plan import Plan, PlanPhase, PlanStage, PlanView
+from stentor.model.colours.plan import PHASE_TRANSITIONS, PlanPhase, PlanStage, PlanView, TopologyPlan
 from stentor.model.colours.plan_messages import Go, PlanAnswer, Poll
 from stentor.model.colours.wave_timing import WaveTiming
 from stentor.model.ids import fingerprint
@@ -42,7 +42,7 @@ class _RunningPlan:
         "reason",
     )
 
-    def __init__(self, plan: Plan, phase: PlanPhase, now: int) -> None:
+    def __init__(self, plan: TopologyPlan, phase: PlanPhase, now: int) -> None:
         self.plan = plan
         self.phase = phase
         self.began_at = now
@@ -54,6 +54,7 @@ class _RunningPlan:
         self.reason = ""
 
     def enter(self, phase: PlanPhase, now: int) -> None:
+        assert phase in PHASE_TRANSITIONS[self.phase], f"a plan that is {self.phase.value} cannot be {phase.value}"
         self.phase = phase
         self.phase_at = self.next_at = now
         self.pause_ns = _FIRST_PAUSE_NS
@@ -92,7 +93,7 @@ class Planning:
         self._drain_ns = int(timing.drain_within * SECOND)
         self._turn = 0
         self._running: _RunningPlan | None = None
-        self._waiting: deque[Plan] = deque()
+        self._waiting: deque[TopologyPlan] = deque()
         self._ended: dict[int, PlanView] = {}
 
     @property
@@ -114,7 +115,7 @@ class Planning:
 
     # ---- requests
 
-    def request(self, plan: Plan) -> str:
+    def request(self, plan: TopologyPlan) -> str:
         """Take up a plan; return why not, "" if it is taken. The same plan again is no second one."""
         if plan.number in self._ended or self._is_known(plan.number):
             return ""
@@ -185,7 +186,8 @@ class Planning:
             return
         if not self._waiting and self._wave.requests:
             changes = tuple(dict.fromkeys(self._wave.requests))
-            self._waiting.append(Plan(fingerprint("plan", f"{self._around.scope} {now} {changes}") or 1, changes))
+            number = fingerprint("plan", f"{self._around.scope} {now} {changes}") or 1
+            self._waiting.append(TopologyPlan(number, changes))
         self._wave.requests = ()
         if self._waiting:
             running = self._running = _RunningPlan(self._waiting.popleft(), PlanPhase.ANNOUNCING, now)
@@ -244,8 +246,9 @@ class Planning:
         self._end(running, PlanPhase.UNDONE, 0)
 
     def _end(self, running: _RunningPlan, phase: PlanPhase, in_doubt: int) -> None:
-        running.phase = phase
-        now = self._around.step.now
+        now, reason = self._around.step.now, running.reason
+        running.enter(phase, now)
+        running.reason = reason
         self._ended[running.plan.number] = running.view(now, in_doubt)
         while len(self._ended) > _MOST_REMEMBERED:
             del self._ended[next(iter(self._ended))]

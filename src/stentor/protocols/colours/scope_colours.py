@@ -5,7 +5,7 @@ too, and starts the timer again. So a timer that damage took away, or set to the
 """
 
 from stentor.machine import SECOND, StartTimer, Timer
-from stentor.model.colours.plan import Plan
+from stentor.model.colours.plan import TopologyPlan
 from stentor.model.colours.plan_messages import Announce, Go, PlanAnswer, Poll
 from stentor.model.colours.wave_messages import Ack, Place, Rejoin, RootClaim, Rotate, ScopeManifest, WaveMessage
 from stentor.model.colours.wave_timing import WaveTiming
@@ -119,7 +119,7 @@ class ScopeColours:
             case Go():
                 self._poll.go(message)
 
-    def request(self, plan: Plan) -> str:
+    def request(self, plan: TopologyPlan) -> str:
         """Carry out a plan, as the root of the scope; return why not, "" if it is taken."""
         if self.tree.role is not TreeRole.ROOT:
             return f"the root of {self.scope or 'the network'} is {self.root or 'not known yet'}: ask there"

@@ -2,13 +2,13 @@
 
 from collections import Counter
 
-from stentor.model.colours.plan import Plan, TopologyChange
+from stentor.model.colours.plan import TopologyChange, TopologyPlan
 from stentor.model.errors import InvalidInput
 from stentor.model.scope import ScopePath
 from stentor.protocols.overlay.connectivity_graph import ConnectivityGraph
 
 
-def plan_refusal(graph: ConnectivityGraph, level: int, plan: Plan) -> str:
+def plan_refusal(graph: ConnectivityGraph, level: int, plan: TopologyPlan) -> str:
     """Return why a plan for the scope that holds the units of a level cannot be carried out; "" if it can."""
     if not plan.changes:
         return "the plan changes nothing"
@@ -50,7 +50,7 @@ def _refusal_of(graph: ConnectivityGraph, level: int, change: TopologyChange) ->
     return ""
 
 
-def _parted(graph: ConnectivityGraph, level: int, plan: Plan) -> list[str]:
+def _parted(graph: ConnectivityGraph, level: int, plan: TopologyPlan) -> list[str]:
     """Return the members that can be reached now and could not be after the plan."""
     links: Counter[tuple[str, str]] = Counter()
     members = {each.unit for each in graph.present(level) if graph.reaches(each.unit)}

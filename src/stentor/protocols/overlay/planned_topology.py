@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from stentor.model.colours.plan import Plan, Side, TopologyChange
+from stentor.model.colours.plan import Side, TopologyChange, TopologyPlan
 from stentor.model.messages import Gateway, Presence
 from stentor.model.scope import ScopePath
 from stentor.protocols.overlay.connectivity_graph import ConnectivityGraph
@@ -41,7 +41,9 @@ class _Change(NamedTuple):
 class PlannedTopology:
     """What a plan changes in the graph of one broker."""
 
-    def __init__(self, graph: ConnectivityGraph, plan: Plan, finished: Sequence["PlannedTopology"] = ()) -> None:
+    def __init__(
+        self, graph: ConnectivityGraph, plan: TopologyPlan, finished: Sequence["PlannedTopology"] = ()
+    ) -> None:
         """`finished` are plans that went before, whose closed links some may still speak of."""
         self._graph = graph
         self._rounds = 0  # since the plan was finished

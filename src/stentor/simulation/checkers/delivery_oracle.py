@@ -9,10 +9,11 @@ poll-skip             lost without a word, although no link broke
 lost-write            lost although everything was well
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
+from stentor.machine import SECOND
 from stentor.model.attribute import Value
 from stentor.simulation.outcome import Anomaly
 
@@ -28,6 +29,12 @@ class Published(msgspec.Struct, frozen=True):
     body: bytes
     index: int  # of the source's events on this topic
     time: int
+
+
+def summary(events: Sequence[Published]) -> str:
+    """Return how many events these are, and which is the first."""
+    first = events[0]
+    return f"{len(events)} events, first {first.topic} {first.body[:24]!r} of {first.time / SECOND:.3f} s"
 
 
 class ReceivedEvent(msgspec.Struct, frozen=True):

@@ -14,7 +14,7 @@ from stentor.model.limits import Limits
 from stentor.model.scope import ScopePath
 from stentor.nodes.broker.broker import Broker
 from stentor.nodes.client import Settings
-from stentor.simulation.checkers.delivery_oracle import DeliveryOracle, Published
+from stentor.simulation.checkers.delivery_oracle import DeliveryOracle, Published, summary
 from stentor.simulation.clients.application import LARGEST_BURST, SimApplication
 from stentor.simulation.clients.client_history import ActivePeriods
 from stentor.simulation.disk import SOUND_DISK, DiskFaults
@@ -182,10 +182,10 @@ class _Stage:
                 lost = [event for event in wish.reader.missing(sent) if self._covered(wish.confirmed, event)]
                 final = [event for event in lost if event.time >= self.trouble + _SETTLED]
                 if final:
-                    self.anomaly("lost-write", f"{wish.reader.name} never got {_name(final)}")
+                    self.anomaly("lost-write", f"{wish.reader.name} never got {summary(final)}")
                 elif len(lost) > wish.missed and not wish.patient:
                     told = f"was told of {wish.missed} missed"
-                    self.anomaly("poll-skip", f"{wish.reader.name} never got {_name(lost)}, {told}")
+                    self.anomaly("poll-skip", f"{wish.reader.name} never got {summary(lost)}, {told}")
 
     def _covered(self, sessions: ActivePeriods, event: Published) -> bool:
         """Whether it was published in one of them, and the one went on long enough."""
@@ -216,11 +216,6 @@ class _Stage:
         for host in world.hosts.values():
             counts += host.disk.faults_seen
         return dict(sorted((counts + self.fault_injector.struck + world.network.sky.seen + world.failures).items()))
-
-
-def _name(events: list[Published]) -> str:
-    first = events[0]
-    return f"{len(events)} events, first {first.topic} {first.body[:24]!r} of {first.time / SECOND:.3f} s"
 
 
 def run(seed: int, keep_trace: bool = False) -> Outcome:

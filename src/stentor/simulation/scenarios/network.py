@@ -16,7 +16,7 @@ from stentor.model.scope import ScopePath
 from stentor.nodes.broker.broker import Broker
 from stentor.nodes.client import Settings
 from stentor.nodes.network.network import GatewaySettings, NetworkSettings
-from stentor.simulation.checkers.delivery_oracle import DeliveryOracle, Published
+from stentor.simulation.checkers.delivery_oracle import DeliveryOracle, summary
 from stentor.simulation.checkers.network_oracle import BrokerView, NetworkOracle
 from stentor.simulation.checkers.recording_relay import RecordingRelay
 from stentor.simulation.checkers.settlement_checker import SettlementChecker
@@ -273,7 +273,7 @@ class _Stage:
             for wish in application.life.wishes.values():
                 lost = wish.reader.missing(final)
                 if lost and application.life.active:
-                    self.anomaly("lost-write", f"{wish.reader.name} never got {_name(lost)}")
+                    self.anomaly("lost-write", f"{wish.reader.name} never got {summary(lost)}")
 
     def statistics(self) -> dict[str, int]:
         world, relays = self.world, [broker.network.relay for broker in self.brokers().values()]
@@ -302,11 +302,6 @@ class _Stage:
 def _draw_size(random: Random) -> int:
     sizes = random.randint(2, 4), random.randint(3, 8), random.randint(9, 16), 40
     return random.choices(sizes, (80, 18, 1.9, 0.1))[0]
-
-
-def _name(events: list[Published]) -> str:
-    first = events[0]
-    return f"{len(events)} events, first {first.topic} {first.body[:24]!r} of {first.time / SECOND:.3f} s"
 
 
 def run(seed: int, keep_trace: bool = False) -> Outcome:

@@ -10,7 +10,7 @@ from random import Random
 
 from stentor.machine import MILLISECOND, SECOND, Input
 from stentor.model.colours.colour import LAST_ROUND
-from stentor.model.colours.plan import ENDED, Plan, PlanPhase, TopologyChange
+from stentor.model.colours.plan import ENDED, PlanPhase, TopologyChange, TopologyPlan
 from stentor.model.colours.wave_timing import ColourSettings
 from stentor.model.ids import Incarnation
 from stentor.model.limits import Limits
@@ -19,7 +19,7 @@ from stentor.nodes.broker.broker import Broker
 from stentor.nodes.client import Settings
 from stentor.nodes.network.network import GatewaySettings, NetworkSettings
 from stentor.protocols.colours.scope_tree import TreeRole
-from stentor.simulation.checkers.delivery_oracle import DeliveryOracle, Published
+from stentor.simulation.checkers.delivery_oracle import DeliveryOracle, summary
 from stentor.simulation.checkers.recording_relay import RecordingRelay
 from stentor.simulation.clients.application import SimApplication
 from stentor.simulation.faults import Faults, LinkFaults
@@ -46,7 +46,7 @@ class PlanDrawn(Input, frozen=True, tag="plan drawn"):
     """An operator wants a scope changed, and asks the broker that is its root."""
 
     scope: str
-    plan: Plan
+    plan: TopologyPlan
 
 
 class _Stage:
@@ -184,7 +184,7 @@ class _Stage:
 
     # ---- plans
 
-    def _draw_plan(self, scope: str) -> Plan | None:
+    def _draw_plan(self, scope: str) -> TopologyPlan | None:
         """Draw a plan that leaves the scope whole; None if nothing can be changed."""
         random, level = self.random, self.topology.depth - 1 - (scope.count("/") + 1 if scope else 0)
         inside = [name for name in sorted(self.topology.brokers) if not scope or name.startswith(scope + "/")]
@@ -201,7 +201,7 @@ class _Stage:
         if not changes:
             return None
         self.links = links
-        return Plan(random.randrange(1, LAST_ROUND), tuple(changes.values()))
+        return TopologyPlan(random.randrange(1, LAST_ROUND), tuple(changes.values()))
 
     def _draw_change(
         self, one: str, other: str, pair: frozenset[str], links: dict[frozenset[str], str], level: int
@@ -252,7 +252,7 @@ class _Stage:
         colours = {name: broker.network.colouring.of_scope(scope) for name, broker in self._brokers().items()}
         return [name for name, each in colours.items() if each is not None and each.tree.role is TreeRole.ROOT]
 
-    def _phase(self, scope: str, plan: Plan) -> tuple[PlanPhase, str, int] | None:
+    def _phase(self, scope: str, plan: TopologyPlan) -> tuple[PlanPhase, str, int] | None:
         for broker in self._brokers().values():
             colours = broker.network.colouring.of_scope(scope)
             for view in () if colours is None else colours.planning.views():
@@ -260,11 +260,11 @@ class _Stage:
                     return view.phase, view.reason, view.in_doubt
         return None
 
-    def _has_ended(self, scope: str, plan: Plan) -> bool:
+    def _has_ended(self, scope: str, plan: TopologyPlan) -> bool:
         found = self._phase(scope, plan)
         return found is not None and found[0] in ENDED
 
-    def _check_plan(self, scope: str, plan: Plan) -> None:
+    def _check_plan(self, scope: str, plan: TopologyPlan) -> None:
         found = self._phase(scope, plan)
         self.counts["changes"] += len(plan.changes)
         self.counts[f"plans-{found[0] if found else 'lost'}"] += 1
@@ -303,7 +303,7 @@ class _Stage:
             for wish in application.life.wishes.values():
                 lost = wish.reader.missing(final)
                 if lost:
-                    self.anomaly("lost-write", f"{wish.reader.name} never got {_name(lost)}")
+                    self.anomaly("lost-write", f"{wish.reader.name} never got {summary(lost)}")
 
     def statistics(self) -> dict[str, int]:
         relays = [broker.network.relay for broker in self._brokers().values()]
@@ -322,11 +322,6 @@ class _Stage:
 def _draw_size(random: Random) -> int:
     sizes = random.randint(3, 4), random.randint(5, 8), random.randint(9, 16), 30
     return random.choices(sizes, (50, 45, 4.9, 0.1))[0]
-
-
-def _name(events: list[Published]) -> str:
-    first = events[0]
-    return f"{len(events)} events, first {first.topic} {first.body[:24]!r} of {first.time / SECOND:.3f} s"
 
 
 def run(seed: int, keep_trace: bool = False) -> Outcome:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from stentor.model.colours.plan import Plan, TopologyChange
+from stentor.model.colours.plan import TopologyChange, TopologyPlan
 from stentor.model.context import Context
 from stentor.model.messages import Gateway, Presence
 from stentor.model.scope import ScopePath
@@ -30,7 +30,7 @@ def graph() -> ConnectivityGraph:
 
 
 def refusal(*changes: TopologyChange, level: int = 0) -> str:
-    return plan_refusal(graph(), level, Plan(7, changes))
+    return plan_refusal(graph(), level, TopologyPlan(7, changes))
 
 
 def change(near: str, far: str, before: int = 0, after: int = 1000, address: str = "there") -> TopologyChange:

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from stentor.model.colours.plan import Plan, Side, TopologyChange
+from stentor.model.colours.plan import Side, TopologyChange, TopologyPlan
 from stentor.model.context import Context
 from stentor.model.messages import Gateway, Presence
 from stentor.model.scope import ScopePath
@@ -61,7 +61,7 @@ def costs(near: str, far: str, before: int, after: int, *, is_measured: bool = F
 
 
 def planned(graph: ConnectivityGraph, *changes: TopologyChange) -> PlannedTopology:
-    return PlannedTopology(graph, Plan(7, changes))
+    return PlannedTopology(graph, TopologyPlan(7, changes))
 
 
 def on(graph: ConnectivityGraph, topology: PlannedTopology, side: Side) -> ConnectivityGraph:
@@ -257,7 +257,9 @@ def test_what_a_finished_plan_has_closed_is_not_counted_as_there_before_the_next
     graph = row(1000, 1000)
     link_up(graph, "b1", "b3", 500)
     first = planned(graph, goes("b1", "b3", 500))
-    again = PlannedTopology(graph, Plan(8, (comes("b1", "b3", 500),)), [first])  # b1 and b3 still speak of the link
+    again = PlannedTopology(
+        graph, TopologyPlan(8, (comes("b1", "b3", 500),)), [first]
+    )  # b1 and b3 still speak of the link
     assert on(graph, again, BEFORE).cache.path("b3") == ["b2", "b3"]
     assert on(graph, again, AFTER).cache.path("b3") == ["b3"]
 
@@ -268,7 +270,7 @@ def test_a_finished_plan_says_nothing_more_of_links_that_another_plan_changes() 
     link_up(graph, "b1", "b3", 500)
     first = planned(graph, goes("b1", "b3", 500), costs("b2", "b3", 1000, 10))
     assert first.hides("b3", AFTER)
-    PlannedTopology(graph, Plan(8, (comes("b1", "b3", 500),)), [first])
+    PlannedTopology(graph, TopologyPlan(8, (comes("b1", "b3", 500),)), [first])
     assert not first.hides("b3", AFTER)
     edited = on(graph, first, AFTER)
     assert edited.cache.path("b3") == ["b3"]
