@@ -7,7 +7,10 @@ from stentor.model.colours.plan import TopologyChange, TopologyPlan
 from stentor.protocols.connection.outbox import Outbox
 from stentor.protocols.dissemination.relay import Relay
 from stentor.protocols.overlay.connectivity_graph import ConnectivityGraph
+from stentor.protocols.overlay.plan_check import plan_refusal
 from stentor.protocols.overlay.planned_topology import PlannedTopology
+
+_PAUSE_ROUNDS = 8  # before a link that did not come is asked for again
 
 
 class PlannedLinks(Protocol):
@@ -29,8 +32,8 @@ class PlannedLinks(Protocol):
         """Make a link what it shall be, and write that down."""
         ...
 
-    def mispriced(self, level: int) -> tuple[TopologyChange, ...]:
-        """Return the links of a level whose measured cost is another one than events are routed by."""
+    def requests(self, level: int) -> tuple[TopologyChange, ...]:
+        """Return what this broker would have changed of its links of a level."""
         ...
 
 
@@ -45,6 +48,10 @@ class ScopePlanWork:
         self.topology: PlannedTopology | None = None  # of the plan that is under way
         self.finished: list[PlannedTopology] = []  # of plans whose closed links may still be spoken of
         self.generation = 0  # counts changes of what colours mean
+        self._pauses: dict[str, int] = {}  # rounds until a link that did not come is asked for again, by its far end
+
+    def refusal(self, plan: TopologyPlan) -> str:
+        return plan_refusal(self._graph, self._level, plan)
 
     def announce(self, plan: TopologyPlan) -> None:
         self.topology = PlannedTopology(self._graph, plan, self.finished)
@@ -79,17 +86,20 @@ class ScopePlanWork:
     def withdraw(self) -> None:
         for change in self._own_changes():
             if change.comes:
+                if not self._links.has_link(change):
+                    self._pauses[change.far] = _PAUSE_ROUNDS
                 self._links.close_link(change)
         self._forget()
 
     def rotate(self) -> None:
+        self._pauses = {far: rounds - 1 for far, rounds in self._pauses.items() if rounds > 1}
         kept = [topology for topology in self.finished if topology.grow_old()]
         if len(kept) < len(self.finished):
             self.finished = kept
             self.generation += 1
 
     def requests(self) -> tuple[TopologyChange, ...]:
-        return self._links.mispriced(self._level)
+        return tuple(change for change in self._links.requests(self._level) if change.far not in self._pauses)
 
     def _forget(self) -> None:
         self.topology = None
