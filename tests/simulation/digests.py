@@ -22,6 +22,7 @@ SEEDS = {  # how many, and how many at a time: a sample of which `make soak` has
     "network": (60, 10),
     "overlay": (120, 40),
     "plans": (30, 6),
+    "rebuilding": (20, 5),
 }
 CHUNKS = [(name, first, step) for name, (count, step) in SEEDS.items() for first in range(0, count, step)]
 FAULTS = {  # what has to happen somewhere in these seeds, or they would prove little
@@ -54,6 +55,7 @@ FAULTS = {  # what has to happen somewhere in these seeds, or they would prove l
         "published redirected relayed repeated-bytes settled settled-held stall swapped-bytes"
     ),
     "plans": "changes delivered held plans-done",
+    "rebuilding": "break delivered handed-over held kill partition plans-done plans-undone power-cut stall",
     "overlay": "Farewell break crash dismiss join leave partition reprice shortcut stall",
 }
 FILE = Path(__file__).with_name("digests.json")

@@ -37,6 +37,7 @@ _FIRST = {
     "all_colours_have_the_topology_after_the_plan": 6,
     "the_old_colour_is_forgotten_with_the_switch": 45,
     "nobody_waits_for_links": 6,
+    "held_events_are_of_topics_that_nobody_knows": 10,
 }
 
 

@@ -5,7 +5,7 @@ found when the flow is first met on a link; after that a frame costs a compariso
 """
 
 from collections import Counter, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -194,6 +194,16 @@ class Forwarder(Generic[D]):
         if schema.id and schema.id not in flows.schemas:
             flows.schemas.add(schema.id)
             self._definers[schema.id] += 1
+
+    def keep_definitions(self, flows: FlowTable[D], contents: Iterable[tuple[int, int]]) -> None:
+        """Know topics and schemas as long as these flows are there, also if whoever defined them is gone."""
+        for topic, schema in contents:
+            known = self.table.topics.get(TopicId(topic))
+            if known is None or SchemaId(schema) not in self.schemas:
+                raise FrameError(Refusal.TOPIC, "events of a topic or schema that nobody here defines any more")
+            self.table.define(flows, TopicId(topic), known.name)
+            if SchemaId(schema) not in flows.schemas:
+                self.define_schema(flows, SchemaDefinition(self.schemas[SchemaId(schema)]))
 
     @property
     def denied(self) -> int:

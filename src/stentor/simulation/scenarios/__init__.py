@@ -1,7 +1,19 @@
 """Every scenario there is, by name."""
 
 from stentor.simulation.scenario import Scenario
-from stentor.simulation.scenarios import access, broker, colours, delivery, fabric, fuzz, log, network, overlay, plans
+from stentor.simulation.scenarios import (
+    access,
+    broker,
+    colours,
+    delivery,
+    fabric,
+    fuzz,
+    log,
+    network,
+    overlay,
+    plans,
+    rebuilding,
+)
 
 SCENARIOS: dict[str, Scenario] = {
     each.name: each
@@ -16,5 +28,6 @@ SCENARIOS: dict[str, Scenario] = {
         overlay.SCENARIO,
         network.SCENARIO,
         plans.SCENARIO,
+        rebuilding.SCENARIO,
     )
 }

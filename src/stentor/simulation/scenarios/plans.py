@@ -49,11 +49,11 @@ class PlanDrawn(Input, frozen=True, tag="plan drawn"):
     plan: TopologyPlan
 
 
-class _Stage:
+class PlansStage:
     """The world with its players."""
 
-    def __init__(self, seed: int, keep_trace: bool) -> None:
-        self.random = random = Random(f"{seed}/{SCENARIO.name}")
+    def __init__(self, scenario: str, seed: int, keep_trace: bool) -> None:
+        self.random = random = Random(f"{seed}/{scenario}")
         weather = LinkFaults(mean_delay=random.choice((MILLISECOND, 20 * MILLISECOND, 60 * MILLISECOND)))
         self.world = world = World(seed, Faults(weather=weather), keep_trace=keep_trace)
         self.oracle = DeliveryOracle(world.anomalies)
@@ -78,18 +78,23 @@ class _Stage:
             numbers=self.topology.brokers[name],
             address=self.addresses[name],
             gateways=tuple(GatewaySettings(address=self.addresses[far], cost=cost or 1.0) for far, cost in links),
-            colours={scope: self._colours_of(scope) for scope in self._scopes()},
+            colours={scope: self._colours_of(scope) for scope in self.scopes()},
         )
 
         def build() -> Broker:
             broker = Broker(ScopePath.parse(name), _LIMITS, network=settings)
-            broker._inputs[PlanDrawn] = lambda drawn: self._order(broker, drawn)
+            self.prepare(broker)
             RecordingRelay.watch(broker.network.relay, self.world.anomalies)
             return broker
 
         return build
 
-    def _scopes(self) -> list[str]:
+    def prepare(self, broker: Broker) -> None:
+        """Let a broker that has just been started take orders."""
+        broker._inputs[PlanDrawn] = lambda drawn: self._order(broker, drawn)
+
+    def scopes(self) -> list[str]:
+        """Return all scopes of the network."""
         names = sorted(self.topology.brokers)
         return sorted({"/".join(name.split("/")[:length]) for name in names for length in range(self.topology.depth)})
 
@@ -119,27 +124,19 @@ class _Stage:
 
     def run(self) -> None:
         world = self.world
-        world.run(_SETTLED // 2)
-        while world.now < _GROWN and any(len(self._roots(scope)) > 1 for scope in self._scopes()):
-            world.run(world.now + SECOND)
-        for application in self.applications:
-            application.wake_up()
-            application.subscribe_and_settle()
-        world.run(world.now + _SETTLED)
+        self.begin()
         start = world.now
         lost = self._losses()
-        for application in self.applications:
-            self._publish(application)
         for _ in range(self.random.choice((1, 2, 4))):
             world.run(world.now + self.random.randrange(SECOND // 2))
             self._carry_out()
         self.is_over = True
         world.run(world.now + _END)
         until = world.now + _PLANNED_WITHIN  # brokers may have asked for a plan, because links cost something else now
-        while world.now < until and any(broker.network.relay.held.waiting for broker in self._brokers().values()):
+        while world.now < until and any(broker.network.relay.held.waiting for broker in self.brokers().values()):
             world.run(world.now + SECOND)
         world.run(world.now + _END)
-        self._check_deliveries(start)
+        self.check_deliveries(start)
         self.counts.update(self._losses())
         for what, count in (self._losses() - lost).items():
             self.anomaly("counted", f"{count} events were counted as {what}")
@@ -147,6 +144,19 @@ class _Stage:
             application.close_books()
 
     is_over = False
+
+    def begin(self) -> None:
+        """Everybody knows everybody and what they want, and events are published from now on."""
+        world = self.world
+        world.run(_SETTLED // 2)
+        while world.now < _GROWN and any(len(self.roots(scope)) > 1 for scope in self.scopes()):
+            world.run(world.now + SECOND)
+        for application in self.applications:
+            application.wake_up()
+            application.subscribe_and_settle()
+        world.run(world.now + _SETTLED)
+        for application in self.applications:
+            self._publish(application)
 
     def _publish(self, application: SimApplication) -> None:
         """Publish, and again after a while."""
@@ -159,10 +169,10 @@ class _Stage:
 
     def _carry_out(self) -> None:
         """Draw plans for some scopes and wait until they have ended."""
-        scopes = self.random.sample(self._scopes(), self.random.choice((1, 1, 2)) if len(self._scopes()) > 1 else 1)
-        drawn = {scope: plan for scope in scopes if (plan := self._draw_plan(scope)) is not None}
+        scopes = self.random.sample(self.scopes(), self.random.choice((1, 1, 2)) if len(self.scopes()) > 1 else 1)
+        drawn = {scope: plan for scope in scopes if (plan := self.draw_plan(scope)) is not None}
         for scope, plan in drawn.items():
-            roots = self._roots(scope)
+            roots = self.roots(scope)
             if len(roots) != 1:
                 self.anomaly("two-roots", f"{scope!r} has the roots {roots} at {self.world.now / SECOND:.3f} s")
                 return
@@ -179,11 +189,14 @@ class _Stage:
         assert colours is not None, "the root of a scope is in it"
         refusal = colours.request(drawn.plan)
         if refusal:
-            self.anomaly("refused", f"{drawn}: {refusal}")
+            self.on_refusal(drawn, refusal)
+
+    def on_refusal(self, drawn: PlanDrawn, reason: str) -> None:
+        self.anomaly("refused", f"{drawn}: {reason}")
 
     # ---- plans
 
-    def _draw_plan(self, scope: str) -> TopologyPlan | None:
+    def draw_plan(self, scope: str) -> TopologyPlan | None:
         """Draw a plan that leaves the scope whole; None if nothing can be changed."""
         random, level = self.random, self.topology.depth - 1 - (scope.count("/") + 1 if scope else 0)
         inside = [name for name in sorted(self.topology.brokers) if not scope or name.startswith(scope + "/")]
@@ -214,6 +227,8 @@ class _Stage:
         near = links[pair]
         far = next(iter(pair - {near}))
         before = self._cost(near, far)
+        if not before:  # somebody is down
+            return None
         if random.random() < 0.5:
             rest = {each: dialler for each, dialler in links.items() if each != pair}
             if self._is_whole(rest, level, near):
@@ -224,7 +239,10 @@ class _Stage:
         return TopologyChange(near=near, far=far, before=before, after=after, address=self.addresses[far])
 
     def _cost(self, near: str, far: str) -> int:
-        return self._brokers()[near].network.peers[far].cost.base
+        """Return what a link costs; 0 if it is not there."""
+        broker = self.brokers().get(near)
+        peer = None if broker is None else broker.network.peers.get(far)
+        return 0 if peer is None else peer.cost.base
 
     def _is_whole(self, links: dict[frozenset[str], str], level: int, name: str) -> bool:
         """Return whether the members of the scope of a level around a broker reach each other by some links."""
@@ -243,16 +261,18 @@ class _Stage:
                 return reached == members
             reached |= more
 
-    def _brokers(self) -> dict[str, Broker]:
+    def brokers(self) -> dict[str, Broker]:
+        """Return the brokers that run."""
         hosts = {name: self.world.hosts[address] for name, address in self.addresses.items()}
         return {name: host.machine for name, host in hosts.items() if isinstance(host.machine, Broker)}
 
-    def _roots(self, scope: str) -> list[str]:
-        colours = {name: broker.network.colouring.of_scope(scope) for name, broker in self._brokers().items()}
+    def roots(self, scope: str) -> list[str]:
+        """Return the brokers that are the root of a scope."""
+        colours = {name: broker.network.colouring.of_scope(scope) for name, broker in self.brokers().items()}
         return [name for name, each in colours.items() if each is not None and each.tree.role is TreeRole.ROOT]
 
     def _phase(self, scope: str, plan: TopologyPlan) -> tuple[PlanPhase, str, int] | None:
-        for broker in self._brokers().values():
+        for broker in self.brokers().values():
             colours = broker.network.colouring.of_scope(scope)
             for view in () if colours is None else colours.planning.views():
                 if view.number == plan.number:
@@ -273,7 +293,7 @@ class _Stage:
     def _check_links(self) -> None:
         """The links that there are, are those that plans have left."""
         self.world.run(self.world.now + _CLOSED)
-        there = {frozenset((name, far)) for name, broker in self._brokers().items() for far in broker.network.peers}
+        there = {frozenset((name, far)) for name, broker in self.brokers().items() for far in broker.network.peers}
         if there != self.links.keys():
             self.anomaly(
                 "links", f"there are other links than planned: {sorted(map(sorted, there ^ self.links.keys()))}"
@@ -286,7 +306,7 @@ class _Stage:
         self.world.anomalies.append(Anomaly(kind, detail))
 
     def _losses(self) -> Counter[str]:
-        relays = [broker.network.relay for broker in self._brokers().values()]
+        relays = [broker.network.relay for broker in self.brokers().values()]
         return Counter(
             {
                 "stranded": sum(relay.stranded for relay in relays),
@@ -295,7 +315,7 @@ class _Stage:
             }
         )
 
-    def _check_deliveries(self, start: int) -> None:
+    def check_deliveries(self, start: int) -> None:
         """All that was published was delivered."""
         final = [event for event in self.oracle.events.values() if event.time >= start]
         for application in self.applications:
@@ -305,7 +325,7 @@ class _Stage:
                     self.anomaly("lost-write", f"{wish.reader.name} never got {summary(lost)}")
 
     def statistics(self) -> dict[str, int]:
-        relays = [broker.network.relay for broker in self._brokers().values()]
+        relays = [broker.network.relay for broker in self.brokers().values()]
         counts = Counter(
             {
                 "steps": self.world.trace.steps,
@@ -324,7 +344,7 @@ def _draw_size(random: Random) -> int:
 
 
 def run(seed: int, keep_trace: bool = False) -> Outcome:
-    stage = _Stage(seed, keep_trace)
+    stage = PlansStage(SCENARIO.name, seed, keep_trace)
     stage.run()
     world = stage.world
     return Outcome.of(SCENARIO.name, seed, world.trace, world.anomalies, stage.statistics())

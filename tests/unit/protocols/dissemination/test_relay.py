@@ -325,3 +325,17 @@ def test_a_topic_has_the_policy_that_the_nearest_scope_has_for_it() -> None:
     quiet = Desk()
     quiet.publish(events(1))
     assert quiet.sent("b2") == []
+
+
+@pytest.mark.req("CO-12")
+@pytest.mark.parametrize("where", ["", "n > 0"])
+def test_what_is_held_leaves_though_its_publisher_is_gone(where: str) -> None:
+    desk = Desk()
+    desk.wants(0, B2, where)
+    desk.relay.held.by_level = ({}, {}, {}, {0: 1 << B2})
+    desk.publish(events(1, 2))
+    assert desk.sent("b2") == []
+    desk.forwarder.drop(desk.flows)
+    desk.relay.let_go()
+    assert [bodies for _, bodies in desk.sent("b2")] == [[b"1", b"2"]]
+    assert not desk.forwarder.table.topics, "nobody needs to know the topic any more"
