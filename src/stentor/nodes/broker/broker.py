@@ -237,6 +237,7 @@ class Broker:
         if self._access.changed:
             self._access.review()
         self.network.end_step()
+        self._reader.end_step()
         if self.network.feed.is_waiting or self._subscriptions.leaving or self._forwarder.leaving:
             self._deferred.schedule()
 

@@ -43,6 +43,7 @@ class FrameReader:
     ) -> None:
         self._forwarder = forwarder
         self._relay = relay
+        self._held = relay.held
         self._tracer = tracer
         self._sessions = sessions
         self._access = access
@@ -50,6 +51,7 @@ class FrameReader:
         self._counters = counters
         self._hear = hear
         self._step = step
+        self._withheld: dict[LinkSession, None] = {}  # clients that get no credit as long as much is held back
         self.is_routine = False  # this step brought events only, which change neither routes nor profiles nor access
 
     def receive(self, link: LinkId, data: bytes) -> None:
@@ -80,6 +82,13 @@ class FrameReader:
         if session.rest is None and link in self._sessions:
             self._step.emit(Resume(link))
 
+    def end_step(self) -> None:
+        """Grant the credit that was withheld, when there is room for held events again."""
+        if self._withheld and not self._held.is_half_full:
+            for session in self._withheld:
+                session.connection.grant_more()
+            self._withheld.clear()
+
     def _read(self, session: LinkSession, data: bytes) -> None:
         try:
             chunk = session.connection.feed(self._step.now, data)
@@ -104,7 +113,11 @@ class FrameReader:
                 self._tracer.watch(connection.name, data, runs)
                 session.events_in += events
                 self._counters.events_in += events
-                connection.take_events(after - position)
+                if self._held.size and self._held.is_half_full:
+                    connection.taken += after - position
+                    self._withheld[session] = None
+                else:
+                    connection.take_events(after - position)
                 position = after
                 if position == size:
                     return

@@ -112,6 +112,10 @@ class Connection:
     def take_events(self, size: int) -> bool:
         """Bytes of events were consumed: grant more when a good part of the window is used up; return whether it is."""
         self.taken += size
+        return self.grant_more()
+
+    def grant_more(self) -> bool:
+        """Grant what was consumed, if it is a good part of the window; return whether it is."""
         if self.taken + self.window - self._granted < self.window >> 2:
             return False
         self._granted = self.taken + self.window

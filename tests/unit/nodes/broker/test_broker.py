@@ -53,6 +53,8 @@ from stentor.nodes.broker.deferred_work import DeferredWorkDue
 from stentor.nodes.broker.heartbeats import BrokerTick
 from stentor.nodes.broker.link_session import HelloTimeout
 from stentor.nodes.client_api import Disconnect
+from stentor.protocols.dissemination.held_parcels import HeldRun
+from stentor.protocols.dissemination.parcel_sender import ParcelHistory
 from stentor.wire import frame
 from stentor.wire.block import Block
 from stentor.wire.frame import LARGEST_CONTROL, LARGEST_GREETING, PREAMBLE
@@ -467,6 +469,22 @@ def test_a_publisher_is_granted_more_as_it_goes(new_stage: "type[Stage]") -> Non
             assert isinstance(word, Credit)
             limit = word.limit
             assert limit <= sent + 100_000
+
+
+@pytest.mark.req("CO-12")
+def test_a_publisher_is_granted_nothing_while_half_of_the_room_for_held_events_is_used(
+    new_stage: "type[Stage]",
+) -> None:
+    stage = new_stage(Limits(window=100_000))
+    peer, held = stage.peer("p"), stage.broker.network.relay.held
+    peer.define("t")
+    held.append(HeldRun(1, (0,), {0: 2}, {}, bytes(33 << 20), 1, ParcelHistory(0, 0, bytes(8))))
+    assert [peer.say(peer.events("t", number, body=bytes(10_000))) for number in range(1, 10)] == [[]] * 9
+    held.take()
+    (pong, credit) = peer.say(Ping(1))
+    assert isinstance(credit, Credit)
+    assert credit.limit > 150_000
+    assert pong == Pong(1)
 
 
 def test_a_slow_subscriber_waits_bounded_is_told_and_harms_nobody(new_stage: "type[Stage]") -> None:
