@@ -112,6 +112,13 @@ class ColourKeys(msgspec.Struct, frozen=True, kw_only=True):
         Seconds | None,
         Meta(description="that a plan waits for events under way by the former links, at most; default: 10 s"),
     ] = None
+    audit: Annotated[
+        Seconds | None,
+        Meta(
+            description="in which a broker audits all that it holds of what members want, some with each wave; "
+            "default: 5,000 subscriptions with each"
+        ),
+    ] = None
 
 
 class Unit(ColourKeys, frozen=True, kw_only=True):

@@ -197,9 +197,10 @@ class Colouring:
         known of all scopes.
         """
         level = min((neighbour.level for neighbour in self._neighbours.values()), default=0)
-        if self._round != self.scopes[level].tree.round:
-            self._round = self.scopes[level].tree.round
-            self.audit.run()
+        colours = self.scopes[level]
+        if self._round != colours.tree.round:
+            self._round = colours.tree.round
+            self.audit.run(colours.timing.audit_rounds)
             self.repaired += self._gateways.rebuild()
             self._relay.forget_plans()
 
