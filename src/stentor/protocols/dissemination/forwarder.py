@@ -25,6 +25,7 @@ from stentor.protocols.dissemination.filtered_subscriptions import MatchedSubscr
 from stentor.protocols.dissemination.routes import FlowTable, Route, RouteTable, Sink
 from stentor.wire import head
 from stentor.wire.block_view import block_views
+from stentor.wire.parcel import contents_of
 from stentor.wire.run import cut
 
 _MOST_SCHEMAS = 65_536
@@ -194,6 +195,15 @@ class Forwarder(Generic[D]):
         if schema.id and schema.id not in flows.schemas:
             flows.schemas.add(schema.id)
             self._definers[schema.id] += 1
+
+    def retain(self, flows: FlowTable[D], data: bytes) -> None:
+        """Know what events are about as long as `flows` is there, even if whoever told us leaves before that."""
+        for topic, schema in contents_of(data, 0, len(data))[1]:
+            known = self.table.topics.get(TopicId(topic))
+            if known is None or SchemaId(schema) not in self.schemas:
+                raise FrameError(Refusal.TOPIC, "events with a topic or schema that was not defined before")
+            self.define_topic(flows, Topic(TopicId(topic), known.name))
+            self.define_schema(flows, SchemaDefinition(self.schemas[SchemaId(schema)]))
 
     @property
     def denied(self) -> int:

@@ -64,6 +64,7 @@ class Relay(Generic[D]):
         self.forget_plans()
         self.held: HeldParcels[ParcelHistory] = HeldParcels()
         self.held.by_level = self._tables.held
+        self._held_flows: FlowTable[D] = FlowTable(0)  # what held events are about: their publishers may leave
         self._sender: ParcelSender[D] = ParcelSender(forwarder)
         self.entered = 0  # events that came for members of our units
         self.matched = 0  # batches that were matched for other brokers
@@ -358,7 +359,7 @@ class Relay(Generic[D]):
         if held:
             waiting = {each: part for each, mask in masks.items() if (part := mask & held.get(each, 0))}
             if waiting:
-                self.held.append(HeldRun(level, plans.colours, waiting, {}, data[start:end], count, journey))
+                self._hold(HeldRun(level, plans.colours, waiting, {}, data[start:end], count, journey))
                 masks = {each: part for each, mask in masks.items() if (part := mask & ~held.get(each, 0))}
         self._sender.send(plans.split_by_hop(masks), data, start, end, count, journey)
 
@@ -387,8 +388,12 @@ class Relay(Generic[D]):
             return view, masks
         inner = b"".join(frame for frame, _ in view.pick(rows))
         some = {each: mask[rows] for each, mask in waiting.items()}
-        self.held.append(HeldRun(level, plans.colours, None, some, inner, len(rows), journey))
+        self._hold(HeldRun(level, plans.colours, None, some, inner, len(rows), journey))
         return view, {each: mask & ~np.uint64(held.get(each, 0)) for each, mask in masks.items()}
+
+    def _hold(self, run: HeldRun[ParcelHistory]) -> None:
+        self._forwarder.retain(self._held_flows, run.inner)
+        self.held.append(run)
 
     def let_go(self) -> None:
         """Send all that waits: this broker is about to stop, and what is late is better than what is lost."""
@@ -406,6 +411,9 @@ class Relay(Generic[D]):
             else:
                 self._dispatch_mixed(self._parts_of(run.inner, run.arrays), plans, run.level, journey)
         self.held.held = held
+        if not self.held.size:
+            self._forwarder.drop(self._held_flows)
+            self._held_flows = FlowTable(0)
 
 
 def _chosen(route: Route[D], level: int, batch: Batch | None, plans: MaskPlans[D]) -> Chosen:

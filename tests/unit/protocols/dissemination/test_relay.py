@@ -67,6 +67,12 @@ class Desk:
         states = states_of(self.context, self.forwarder.table.interests, [1, 1, 1], by_name)
         self.relay.adopt(RoutingTables.uniform(states), {hop.name: hop for hop in self.hops.values()})
 
+    def hold(self, masks: dict[int, int]) -> None:
+        """From now on events wait for these members, if they get their colours here."""
+        tables = self.relay._tables
+        held = RoutingTables(tables.current, tables.sides, tables._compute, (masks,) * 4)
+        self.relay.adopt(held, {hop.name: hop for hop in self.hops.values()})
+
     def wants(self, level: int, member: int, where: str = "") -> None:
         self.forwarder.table.index(True, 3, level, member, "t", Filter(where) if where else None)
 
@@ -267,6 +273,20 @@ def test_what_nobody_can_take_over_is_counted_as_stranded() -> None:
     inner = events(1)
     desk.relay.reroute([(0, head(label({0: 1 << 40}), len(inner), 1, 0, 5, bytes(8)) + inner, 1)])
     assert desk.relay.stranded == 2
+
+
+@pytest.mark.req("CO-12")
+@pytest.mark.parametrize("where", ["", "n > 1"])
+def test_what_waits_for_a_plan_goes_on_although_its_publisher_has_left(where: str) -> None:
+    desk = Desk()
+    desk.wants(0, B2, where)
+    desk.hold({0: 1 << B2})
+    desk.publish(events(1, 2))
+    assert desk.sent("b2") == []
+    desk.forwarder.drop(desk.flows)
+    desk.hold({})
+    assert [body for _, bodies in desk.sent("b2") for body in bodies] == ([b"2"] if where else [b"1", b"2"])
+    assert not desk.forwarder.table.topics, "nobody needs to know any longer what it was about"
 
 
 @pytest.mark.parametrize("levels", [{0: 1}, {3: 1}], ids=["below the link", "above the network"])
