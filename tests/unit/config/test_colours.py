@@ -109,7 +109,9 @@ def test_a_broker_without_a_file_is_told_its_colours() -> None:
 
 
 def test_keys_for_all_scopes() -> None:
-    found = around(JOINED + "[colours]\nxi = 4\neta = 10\ndelta_max = '50 ms'\ndegree = 3\nheight = 6\naudit = '1 min'\n")
+    found = around(
+        JOINED + "[colours]\nxi = 4\neta = 10\ndelta_max = '50 ms'\ndegree = 3\nheight = 6\naudit = '1 min'\n"
+    )
     every = ColourSettings(period=4, brokers_max=10, delay_max=0.05, degree=3, height=6, audit=60)
     assert found == {"": every, "campus": every, "campus/library": every}
 

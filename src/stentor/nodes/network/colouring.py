@@ -20,7 +20,9 @@ from stentor.model.errors import FrameError, Refusal
 from stentor.model.reports.colour_view import ColourView
 from stentor.model.routing_state import Sides
 from stentor.nodes.network.anti_entropy import AntiEntropy
+from stentor.nodes.network.link_cost import DETOUR_COST
 from stentor.nodes.network.plan_work import PlannedLinks, ScopePlanWork
+from stentor.policies.scope_policies import ScopePolicies
 from stentor.protocols.colours.scope_colours import ScopeColours, WaveDue
 from stentor.protocols.colours.scope_surroundings import ScopeSurroundings
 from stentor.protocols.connection.outbox import Outbox
@@ -146,6 +148,7 @@ class Colouring:
         address: str,
         dial: Callable[[str], None],
         links: PlannedLinks,
+        policies: ScopePolicies,
         step: Step,
     ) -> None:
         """`address` is where this broker listens, and `dial` opens a link to somebody else's."""
@@ -154,6 +157,7 @@ class Colouring:
         self._neighbours = neighbours
         self._gateways = gateways
         self._relay = relay
+        self._policies = policies
         self.members = [ScopeMembers(level, gateways, profiles, anti_entropy, step) for level in range(context.depth)]
         self._work = [ScopePlanWork(level, gateways.graph, relay, links) for level in range(context.depth)]
         self.scopes = [
@@ -210,6 +214,8 @@ class Colouring:
 
     def refusal(self, scope: str, plan: TopologyPlan) -> str:
         """Return why a plan cannot be carried out; "" if it can."""
+        if self._policies.goes_by_tree(scope) and any(not each.comes and not each.goes for each in plan.changes):
+            return f"in {scope or 'the network'} events go by the tree, whatever links cost: leave costs as they are"
         return plan_refusal(self._gateways.graph, self._scopes.index(scope), plan)
 
     # ---- what colours mean
@@ -261,11 +267,19 @@ class Colouring:
                 unanswered=colours.wave.unanswered,
                 rejoined=colours.rejoining.rejoined,
                 replaced=members.dropped,
+                detours=self._detours(level),
                 stage=colours.announced.stage.value if colours.announced.is_open else "",
                 plans=colours.planning.views(),
             )
-            for colours, members in zip(self.scopes, self.members, strict=True)
+            for level, (colours, members) in enumerate(zip(self.scopes, self.members, strict=True))
         }
+
+    def _detours(self, level: int) -> int:
+        """Return how many members of a scope whose events go by its tree are reached by other links."""
+        state = self._relay.states[level]
+        if not self._policies.goes_by_tree(state.scope):
+            return 0
+        return sum(distance[-1 - level] >= DETOUR_COST for distance in state.costs.values())
 
     @property
     def repairs(self) -> int:
