@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.end_to_end.command import Fabric, stentor
+from tests.end_to_end.command import Command, Fabric, stentor
 from tests.end_to_end.network import until
 
 import stentor as library
@@ -18,10 +18,10 @@ _EACH = 20  # events of a publisher at a time
 _PAUSE = 0.01
 
 
-def write(path: Path, *links: tuple[str, str], cost: float | None = None) -> Path:
-    """Write a file with all brokers and these links; the last one has the cost."""
+def write(path: Path, *links: tuple[str, str], cost: float | None = None, brokers: tuple[str, ...] = BROKERS) -> Path:
+    """Write a file with brokers and these links; the last one has the cost."""
     text = '[fabric]\nlog = "error"\n\n[colours]\ndelta_max = "50 ms"\n'
-    text += "".join(f'\n[[node]]\nname = "{name}"\nlisten = "127.0.0.1:0"\nhttp = ""\n' for name in BROKERS)
+    text += "".join(f'\n[[node]]\nname = "{name}"\nlisten = "127.0.0.1:0"\nhttp = ""\n' for name in brokers)
     for near, far in links:
         price = f"cost = {cost}\n" if cost is not None and (near, far) == links[-1] else ""
         text += f'\n[[link]]\nbetween = ["{near}", "{far}"]\n{price}'
@@ -73,7 +73,7 @@ class Load:
             printed = []
             for command in commands:
                 await asyncio.sleep(0.5)
-                done = await asyncio.to_thread(stentor, *command, "--url", self._up.url("hall/b1"))
+                done = await asyncio.to_thread(stentor, *command, "--url", self._up.url(self._publishers[0]))
                 assert done.returncode == 0, (command, done.stdout, done.stderr)
                 printed.append(done.stdout)
             await asyncio.sleep(0.5)
@@ -142,6 +142,68 @@ def test_a_broker_with_clients_leaves_without_losing_an_event(network: Fabric) -
     assert "hall/b4 left the network" in printed
 
 
+@pytest.mark.req("CO-08", "CO-09", "CO-13", "CO-15")
+def test_brokers_join_and_leave_under_load_as_files_say_the_root_among_them(network: Fabric, tmp_path: Path) -> None:
+    grown = write(
+        tmp_path / "grown.toml",
+        *CHAIN,
+        BORDER,
+        ("hall/b5", "hall/b4"),
+        ("hall/b5", "hall/b1"),
+        ("lab/b3", "hall/b5"),
+        ("lab/b3", "lab/b2"),
+        brokers=(*BROKERS, "hall/b5", "lab/b3"),
+    )
+    rootless = write(
+        tmp_path / "rootless.toml",
+        *CHAIN[1:],
+        ("hall/b5", "hall/b4"),
+        ("lab/b3", "hall/b5"),
+        ("lab/b3", "lab/b2"),
+        brokers=("hall/b2", "hall/b3", "hall/b4", "hall/b5", "lab/b1", "lab/b2", "lab/b3"),
+    )
+    load = Load(network, ("hall/b3", "lab/b2"), ("hall/b1", "hall/b4", "lab/b1"))
+    printed = asyncio.run(
+        load.run(
+            ("reconfigure", str(grown), "--dry-run"),
+            ("reconfigure", str(grown)),
+            ("reconfigure", str(grown)),
+            ("reconfigure", str(rootless)),
+            ("reconfigure", str(rootless)),
+        )
+    )
+    load.check()
+    assert "+ hall/b5 joins by hall/b4\n+ lab/b3 joins by lab/b2\n" in printed[0]
+    assert "+ lab/b3 - hall/b5, cost 2" in printed[0]
+    assert "lab/b3 has joined by lab/b2\n" in printed[1]
+    assert printed[1].count("done in") == 2
+    assert printed[2] == printed[4] == "the network is as the file says\n"
+    assert "hall/b1 left the network\n" in printed[3]
+
+
+@pytest.mark.req("CO-09")
+def test_a_broker_that_nobody_here_starts_is_waited_for_with_the_command_that_starts_it(
+    network: Fabric, tmp_path: Path
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    wanted = write(
+        elsewhere / "wanted.toml",
+        *CHAIN,
+        BORDER,
+        ("lab/b3", "lab/b1"),
+        ("lab/b3", "lab/b2"),
+        brokers=(*BROKERS, "lab/b3"),
+    )
+    with Command("reconfigure", str(wanted), "--url", network.url("hall/b1"), cwd=tmp_path) as waiting:
+        command = waiting.begun(r"^ +stentor (broker add .+)")[1].split()
+        with Command(*command, cwd=tmp_path) as started:
+            started.begun(r'"name":"lab/b3"')
+            assert waiting.ended() == 0
+            done = stentor("reconfigure", str(wanted), "--url", network.url("hall/b1"))
+            assert done.stdout == "the network is as the file says\n"
+
+
 @pytest.mark.req("CO-09")
 def test_what_no_plan_can_do_is_refused_and_changes_nothing(network: Fabric, tmp_path: Path) -> None:
     def reconfigure(text: str, *options: str) -> str:
@@ -152,13 +214,9 @@ def test_what_no_plan_can_do_is_refused_and_changes_nothing(network: Fabric, tmp
         return done.stderr
 
     whole = write(tmp_path / "stentor-too.toml", *CHAIN, BORDER).read_text()
-    assert "in the file, and not running: hall/b9" in reconfigure(
-        whole + '\n[[node]]\nname = "hall/b9"\n\n[[link]]\nbetween = ["hall/b9", "hall/b1"]\n'
+    assert "changes how events are forwarded" in reconfigure(
+        whole.replace("[fabric]", '[fabric]\nforwarding = "flooding"')
     )
-    fewer = whole.replace('\n[[node]]\nname = "lab/b2"\nlisten = "127.0.0.1:0"\nhttp = ""\n', "").replace(
-        '\n[[link]]\nbetween = ["lab/b1", "lab/b2"]\n', ""
-    )
-    assert "running, and not in the file: lab/b2" in reconfigure(fewer)
     assert "cannot reach each other" in reconfigure(
         whole.replace('between = ["hall/b2", "hall/b3"]', 'between = ["hall/b2", "lab/b2"]')
     )

@@ -63,6 +63,9 @@ class PaperWork:
     def prepare(self) -> None:
         self.done.append("prepared")
 
+    def refusal(self, plan: TopologyPlan) -> str:  # noqa: ARG002
+        return ""
+
     def complaint(self) -> str:
         return self.lacks
 
@@ -163,6 +166,10 @@ class PaperScope:
     def abort(self, name: str, number: int) -> str:
         """An operator asks a broker to take a plan back; return why it does not, "" if it does."""
         return self._ask(name, lambda: self.brokers[name].planning.abort(number))
+
+    def hand_over(self, name: str) -> str:
+        """An operator asks a broker to be the root no more; return why it is, "" if it is not."""
+        return self._ask(name, self.brokers[name].hand_over)
 
     def _ask(self, name: str, question: Callable[[], str]) -> str:
         answers: list[str] = []

@@ -278,7 +278,7 @@ def test_a_scope_decides_for_itself_whether_its_events_go_by_its_tree() -> None:
 def test_a_plan_that_changes_what_links_cost_is_refused_where_they_cost_nothing() -> None:
     scope = ColouredScope(BROKERS, MESH)
     plan = TopologyPlan(7, (TopologyChange(near="A", far="B", before=1000, after=2000),))
-    assert scope["A"].network.colouring.refusal("", plan) == (
+    assert scope[scope.root()].network.colouring.scopes[0].request(plan) == (
         "in the network events go by the tree, whatever links cost: leave costs as they are"
     )
 

@@ -5,11 +5,12 @@ Each test quotes the sentence that it is about.
 
 import msgspec
 import pytest
+from tests.paper.planned_scopes import plan
 from tests.paper.scope import PaperScope, chain
 
 from stentor.machine import SECOND
 from stentor.model.colours.colour import current_colour, new_colour, old_colour
-from stentor.model.colours.wave_messages import Ack, Rejoin, RootClaim, Rotate
+from stentor.model.colours.wave_messages import Ack, Crown, Rejoin, RootClaim, Rotate
 from stentor.model.colours.wave_timing import ColourSettings
 from stentor.protocols.colours.scope_tree import UNRANKED, Claim, Pointers, TreeRole
 
@@ -245,6 +246,39 @@ def test_if_the_root_dies_the_next_of_its_group_takes_over() -> None:
     scope.settle()
     assert scope["D"].tree.role is TreeRole.ROOT
     assert not scope.wrong()
+
+
+@pytest.mark.req("CO-08")
+def test_a_root_that_is_about_to_leave_hands_over_first_and_nobody_waits_for_a_timeout() -> None:
+    scope = PaperScope("A", "B", "C", "D", roots=("A", "C"))
+    for one, other in (("A", "B"), ("B", "C"), ("C", "D"), ("D", "A"), ("A", "C")):
+        scope.link(one, other)
+    scope.settle()
+    assert scope.hand_over("A") == ""
+    scope.deliver()
+    assert scope["C"].tree.role is TreeRole.ROOT, "the next of its group"
+    assert scope["A"].tree.role is TreeRole.MEMBER
+    scope.pass_time(2 * scope.timing.period)
+    assert {broker.root for broker in scope.brokers.values()} == {"C"}
+    assert not scope.wrong()
+    assert sum(broker.faults for broker in scope.brokers.values()) == 0
+    scope.isolate("A")
+    scope.pass_time(scope.timing.period)
+    assert not scope.wrong("B", "C", "D")
+    assert scope["C"].tree.role is TreeRole.ROOT
+
+
+@pytest.mark.req("CO-08")
+def test_nothing_is_handed_over_by_who_is_no_root_alone_or_has_a_plan_under_way() -> None:
+    scope = chain()
+    assert scope.hand_over("B") == ""
+    assert PaperScope("A").hand_over("A") == ""
+    scope.work["C"].lacks = "no link"
+    scope.request("A", plan())
+    scope.deliver()
+    assert scope.hand_over("A") == "a plan of the network is under way"
+    scope.hear("C", "B", Crown(""))  # from a child
+    assert {broker.root for broker in scope.brokers.values()} == {"A"}
 
 
 @pytest.mark.req("CO-08")

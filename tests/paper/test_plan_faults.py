@@ -40,6 +40,19 @@ def test_a_plan_that_is_announced_survives_its_root_and_is_done_or_undone_everyw
 
 
 @pytest.mark.req("CO-05", "CO-08")
+def test_a_plan_that_a_new_root_is_asked_for_waits_until_that_knows_everybody() -> None:
+    scope = mesh()
+    assert scope.hand_over("A") == ""
+    scope.deliver()
+    (heir,) = [name for name in "BCD" if scope[name].tree.role is TreeRole.ROOT]
+    assert scope.request(heir, plan()) == ""
+    scope.pass_time(SOON)
+    assert stories(scope) == {()}
+    scope.pass_time(3 * scope.timing.period)
+    assert stories(scope) == {DONE}
+
+
+@pytest.mark.req("CO-05", "CO-08")
 def test_a_plan_that_is_switched_is_finished_by_the_next_root() -> None:
     scope = mesh()
     scope.work["D"].counts = (1, 0)

@@ -207,6 +207,7 @@ class DialledLink(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     address: str
     cost: float | None = None
+    is_requested: bool = False  # it comes by a plan, when the node has joined
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True):

@@ -94,6 +94,7 @@ class AdminTask(enum.StrEnum):
     MOVE_CLIENTS = "move clients"  # ask `count` clients to go to the broker at `address`; nothing to be remembered
     RECONFIGURE = "reconfigure"  # `scope` by `plan`, as its root
     WITHDRAW_PLAN = "withdraw plan"  # the plan of `scope` with the number of `plan`, if it is not switched yet
+    HAND_OVER = "hand over"  # be the root of no scope: others are, from now on
     CORRUPT = "corrupt"  # damage the parts of its memory that `name` lists, at random by the seed `count`; done once
 
 

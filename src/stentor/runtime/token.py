@@ -13,6 +13,7 @@ from pathlib import Path
 
 from stentor.model.errors import ConfigError
 from stentor.model.trust.token import FabricToken
+from stentor.runtime.user_directory import is_our_own, runtime_folder
 
 _BYTES = 32
 _SHORTEST = 16  # bytes of a token that somebody made by hand
@@ -72,11 +73,9 @@ def _read(path: Path) -> FabricToken:
 
 def announce_token(address: str, path: Path) -> str:
     """Leave a pointer to a token under a broker's address; returns why that cannot be, or ""."""
-    folder = _folder()
+    folder = runtime_folder()
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if not _is_our_own(folder):
-            return f"{folder} belongs to somebody else, or others may use it"
+        runtime_folder(is_made=True)
         handle, temporary = tempfile.mkstemp(dir=folder, prefix=".pointer.")
         with os.fdopen(handle, "w") as file:
             file.write(f"{path.resolve()}\n")
@@ -90,7 +89,7 @@ def withdraw_token(address: str, path: Path) -> None:
     """Take a pointer away, unless it is another fabric's by now."""
     if pointed_path(address) == path.resolve():
         with suppress(OSError):
-            (_folder() / address).unlink()
+            (runtime_folder() / address).unlink()
 
 
 def find_token(address: str) -> FabricToken | None:
@@ -104,27 +103,11 @@ def find_token(address: str) -> FabricToken | None:
 
 def pointed_path(address: str) -> Path | None:
     """Return the file that the pointer of an address names."""
-    folder = _folder()
-    if not _is_our_own(folder):
+    folder = runtime_folder()
+    if not is_our_own(folder):
         return None
     host, _, port = address.rpartition(":")
     for each in [host] if host.lower() != "localhost" else _LOOPBACK:
         with suppress(OSError, ValueError):
             return Path((folder / f"{each}:{port}").read_text().strip())
     return None
-
-
-def _folder() -> Path:
-    """Return where this user's pointers are: nobody else may write there."""
-    runtime = os.environ.get("XDG_RUNTIME_DIR")
-    if runtime:
-        return Path(runtime) / "stentor"
-    return Path(tempfile.gettempdir()) / f"stentor-{os.getuid()}"
-
-
-def _is_our_own(folder: Path) -> bool:
-    try:
-        about = folder.lstat()
-    except OSError:
-        return False
-    return stat.S_ISDIR(about.st_mode) and about.st_uid == os.getuid() and not about.st_mode & 0o077

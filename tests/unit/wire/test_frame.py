@@ -15,7 +15,7 @@ from stentor.model.attribute import Kind, Schema
 from stentor.model.colours.manifest import ManifestRow
 from stentor.model.colours.plan import PlanStage, TopologyChange, TopologyPlan
 from stentor.model.colours.plan_messages import Announce, Go, PlanAnswer, Poll
-from stentor.model.colours.wave_messages import Ack, Place, Rejoin, RootClaim, Rotate, ScopeManifest
+from stentor.model.colours.wave_messages import Ack, Crown, Place, Rejoin, RootClaim, Rotate, ScopeManifest
 from stentor.model.errors import FrameError, Refusal
 from stentor.model.ids import SubscriptionId
 from stentor.model.messages import (
@@ -208,6 +208,7 @@ MESSAGES: dict[type[Message], st.SearchStrategy[Message]] = {
     ),
     Ack: st.builds(Ack, scope=texts, round=i64, brokers=i64, height=i64, confirmed=i64, rows=rows, free=texts),
     ScopeManifest: st.builds(ScopeManifest, texts, i64, rows),
+    Crown: st.builds(Crown, texts),
     RootClaim: st.builds(RootClaim, scope=texts, root=texts, rank=i64, depth=i64),
     Rejoin: st.builds(Rejoin, scope=texts, broker=texts, has_room=st.booleans(), trail=st.lists(texts).map(tuple)),
     Place: st.builds(Place, scope=texts, broker=texts, parent=texts, root=texts, rank=i64, round=i64, address=texts),

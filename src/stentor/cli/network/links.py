@@ -11,9 +11,9 @@ import typer
 
 from stentor.admin import network as operation
 from stentor.admin.plans import draw_plan
-from stentor.cli.network.planned import carry_out
 from stentor.cli.network.search import Found, Search, level_in, member_of
 from stentor.cli.terminal.options import TlsOption, TokenOption, UrlOption, WaitOption
+from stentor.cli.topology.planned import carry_out
 from stentor.model.colours.plan import TopologyChange
 from stentor.model.errors import InvalidInput, Refusal, Refused, StentorError, Unreachable
 from stentor.model.messages import AdminTask

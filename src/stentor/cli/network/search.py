@@ -33,6 +33,10 @@ class Search:
         self._wait = wait
         self._views: dict[str, NetworkView] = {}
 
+    def anew(self) -> "Search":
+        """A search that has asked nobody yet: the network has changed."""
+        return Search(self._url, self._tls, self._wait, self._token)
+
     def connect(self, address: str, wait: float = _WITHIN) -> Fabric:
         """A client of a broker that others know; it may be down for a moment, because it is started again."""
         url = f"stentor://{address}"
@@ -115,3 +119,9 @@ def level_in(view: NetworkView, path: ScopePath) -> int:
     if len(own.parts) != len(path.parts):
         raise InvalidInput(f"{path} cannot be in this network: its brokers have names of {len(own.parts)} parts")
     return max(0, own.level_of_difference(path))
+
+
+def common_unit(name: str, path: ScopePath) -> str:
+    """The smallest unit that holds two brokers; "" is the network."""
+    level = max(0, ScopePath.parse(name).level_of_difference(path))
+    return "/".join(path.parts[: len(path.parts) - level - 1])

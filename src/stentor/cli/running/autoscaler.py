@@ -21,7 +21,7 @@ from stentor.model.reports.view import NetworkView
 from stentor.model.scope import LARGEST_UNIT, ScopePath
 from stentor.model.wording.count import counted
 
-_LINKS = 2  # of a broker that is started, if there are so many to link with
+_LINKS = 2  # of a broker that is started, if there are so many; all but the first come by plans
 
 
 class Autoscaler:
@@ -121,7 +121,10 @@ class Autoscaler:
             http=None if model.http is None else str(Address(Address.parse(model.http).host, 0)),
             storage=str(self._data.joinpath(*ScopePath.parse(name).parts)),
             numbers=(*model.numbers[:-1], free_number(name, view)),
-            gateways=tuple(DialledLink(name=each.name, address=each.listen) for each in around[:_LINKS]),
+            gateways=tuple(
+                DialledLink(name=each.name, address=each.listen, is_requested=each is not model)
+                for each in around[:_LINKS]
+            ),
         )
         self._started.add(name)
         ready = await self._supervisor.add(assignment)

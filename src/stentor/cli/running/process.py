@@ -328,7 +328,8 @@ def _network(assignment: Assignment) -> NetworkSettings:
         numbers=assignment.numbers,
         address=assignment.advertise or assignment.listen,
         gateways=tuple(
-            GatewaySettings(name=each.name, address=each.address, cost=each.cost) for each in assignment.gateways
+            GatewaySettings(name=each.name, address=each.address, cost=each.cost, is_requested=each.is_requested)
+            for each in assignment.gateways
         ),
         costs=assignment.costs,
         forwarding=assignment.forwarding,

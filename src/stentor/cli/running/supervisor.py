@@ -45,7 +45,7 @@ class Supervisor:
     async def run(
         self,
         ready: Callable[[list[Readiness]], None],
-        meanwhile: Callable[[], Coroutine[None, None, None]] | None = None,
+        *meanwhile: Callable[[], Coroutine[None, None, None]],
     ) -> None:
         """Returns after `stop`, SIGINT or SIGTERM, with every child gone; `meanwhile` runs while nodes do."""
         loop = asyncio.get_running_loop()
@@ -56,11 +56,12 @@ class Supervisor:
             ready(nodes)
             for each, node in zip(self._assignments, nodes, strict=True):
                 self._keep(each, node)
-            aside = None if meanwhile is None else loop.create_task(meanwhile())
+            aside = [loop.create_task(each()) for each in meanwhile]
             await self._end.wait()
-            if aside is not None:
-                aside.cancel()
-                await asyncio.wait([aside])
+            for task in aside:
+                task.cancel()
+            if aside:
+                await asyncio.wait(aside)
         finally:
             self._end.set()
             for watcher in self._watchers.values():
@@ -79,6 +80,8 @@ class Supervisor:
 
     async def add(self, assignment: Assignment) -> Readiness:
         """Start another node, and keep it running; one that does not come up is given up."""
+        if assignment.name in self._up or assignment.name in self._away:
+            raise NodeFailed(f"node {assignment.name} runs already")
         try:
             node = await self._start(assignment)
         except NodeFailed:

@@ -13,6 +13,7 @@ from rich.console import Console
 from setproctitle import setproctitle
 
 from stentor.cli.running.autoscaler import Autoscaler
+from stentor.cli.running.control import ControlSocket
 from stentor.cli.running.node_logs import LineWriter
 from stentor.cli.running.process import AnyAssignment, Assignment, Readiness, RepositoryAssignment, become
 from stentor.cli.running.supervisor import Supervisor
@@ -116,10 +117,10 @@ def _run_apart(chosen: Config, assignments: list[AnyAssignment]) -> None:
         output = LineWriter()
         tell = partial(output.print, _warn)
         supervisor = Supervisor(assignments, tell, output)
-        meanwhile = None
+        meanwhile = [ControlSocket(supervisor, chosen.fabric.data, tell).run]
         if chosen.elasticity is not None:
-            meanwhile = Autoscaler(chosen.elasticity, supervisor, chosen.fabric.data, tell).run
-        await supervisor.run(partial(output.print, _show, chosen), meanwhile)
+            meanwhile.append(Autoscaler(chosen.elasticity, supervisor, chosen.fabric.data, tell).run)
+        await supervisor.run(partial(output.print, _show, chosen), *meanwhile)
 
     asyncio.run(run())
 

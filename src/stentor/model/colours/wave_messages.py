@@ -101,7 +101,13 @@ class Place(Message, frozen=True, kw_only=True, array_like=True, tag="place", gc
     trail: Trail = ()  # who still has to pass it on, the last one first
 
 
-WaveMessage = Rotate | Ack | ScopeManifest | RootClaim | Rejoin | Place | Announce | Poll | PlanAnswer | Go
+class Crown(Message, frozen=True, array_like=True, tag="crown", gc=False):
+    """A root that is about to leave tells a child to be the root in its place."""
+
+    scope: Path
+
+
+WaveMessage = Rotate | Ack | ScopeManifest | RootClaim | Rejoin | Place | Crown | Announce | Poll | PlanAnswer | Go
 WAVE_MESSAGES: tuple[type[Message], ...] = (
     Rotate,
     Ack,
@@ -109,6 +115,7 @@ WAVE_MESSAGES: tuple[type[Message], ...] = (
     RootClaim,
     Rejoin,
     Place,
+    Crown,
     Announce,
     Poll,
     PlanAnswer,

@@ -62,6 +62,9 @@ class AdminRequests:
             self._step.emit(Scramble(parse_damage(order.name.split()), order.count))
             self._step.report("warning", "memory damaged as ordered", parts=order.name, seed=order.count)
             return AdminReceipt(order.token)
+        if order.task is AdminTask.HAND_OVER:  # once: who is a root is not for a broker to remember
+            reason = self._network.colouring.hand_over()
+            return AdminReceipt(order.token, Refusal.BUSY if reason else None, reason)
         if order.task in _OF_PLANS:  # the brokers of the scope remember them until they are over
             return self._reconfigure(order)
         about = self._dialled(order)
@@ -144,8 +147,7 @@ class AdminRequests:
             return f"{self._network.context.name} is in no scope {order.scope!r}"
         if plan is None or not plan.number:
             return "a reconfiguration without a plan"
-        is_new = order.task is AdminTask.RECONFIGURE
-        return self._network.colouring.refusal(order.scope, plan) if is_new else ""
+        return ""
 
     def _refusal_to_corrupt(self, order: AdminRequest) -> str:
         if not self._network.settings.chaos:

@@ -13,7 +13,7 @@ from functools import partial
 from stentor.machine import Step
 from stentor.model.colours.colour import COLOURS, Colour, current_colour
 from stentor.model.colours.manifest import ManifestRow
-from stentor.model.colours.plan import PlanStage, TopologyPlan
+from stentor.model.colours.plan import PlanStage
 from stentor.model.colours.wave_messages import WaveMessage
 from stentor.model.colours.wave_timing import ColourSettings, timing_of
 from stentor.model.errors import FrameError, Refusal
@@ -32,7 +32,6 @@ from stentor.protocols.dissemination.profiles import Profiles
 from stentor.protocols.dissemination.relay import Relay
 from stentor.protocols.neighbours import Neighbours
 from stentor.protocols.overlay.gateways import Gateways
-from stentor.protocols.overlay.plan_check import plan_refusal
 from stentor.protocols.overlay.planned_topology import PlannedTopology
 
 
@@ -159,7 +158,10 @@ class Colouring:
         self._relay = relay
         self._policies = policies
         self.members = [ScopeMembers(level, gateways, profiles, anti_entropy, step) for level in range(context.depth)]
-        self._work = [ScopePlanWork(level, gateways.graph, relay, links) for level in range(context.depth)]
+        self._work = [
+            ScopePlanWork(level, gateways.graph, relay, links, is_by_tree=policies.goes_by_tree(scope))
+            for level, scope in enumerate(context.scopes)
+        ]
         self.scopes = [
             _colours_of(
                 ScopeSurroundings(scope, level, address, neighbours, dial, step),
@@ -212,11 +214,9 @@ class Colouring:
         """Return the colours of a scope around us."""
         return self.scopes[self._scopes.index(scope)] if scope in self._scopes else None
 
-    def refusal(self, scope: str, plan: TopologyPlan) -> str:
-        """Return why a plan cannot be carried out; "" if it can."""
-        if self._policies.goes_by_tree(scope) and any(not each.comes and not each.goes for each in plan.changes):
-            return f"in {scope or 'the network'} events go by the tree, whatever links cost: leave costs as they are"
-        return plan_refusal(self._gateways.graph, self._scopes.index(scope), plan)
+    def hand_over(self) -> str:
+        """Let others be the roots of all scopes; return why not, "" if they are."""
+        return next(filter(None, [colours.hand_over() for colours in self.scopes]), "")
 
     # ---- what colours mean
 

@@ -89,7 +89,7 @@ class BrokerNetwork:
         self.relay: Relay[Outbox] = Relay(context, forwarder)
         self.access = AccessSpread(context.name, neighbours, step, owner.on_charter_change)
         self.outgoing = OutgoingLinks(settings.gateways, self._heartbeat_ns, neighbours, step)
-        self.shortcuts = Shortcuts(self.gateways, settings.path_length, self.outgoing)
+        self.shortcuts = Shortcuts(self.gateways, settings.path_length, self.outgoing, step)
         self._anti_entropy = AntiEntropy(neighbours, self.gateways, self.profiles)
         self.colouring = Colouring(
             settings.colours,
@@ -101,7 +101,16 @@ class BrokerNetwork:
             neighbours,
             settings.address,
             self.outgoing.open_for_tree,
-            PlanLinks(context.name, self.outgoing, self.peers, neighbours, self.set_cost, self.gateways.reprice, owner),
+            PlanLinks(
+                context.name,
+                self.outgoing,
+                self.peers,
+                neighbours,
+                self.prospect,
+                self.set_cost,
+                self.gateways.reprice,
+                owner,
+            ),
             policies,
             step,
         )

@@ -36,7 +36,9 @@ class OutgoingLinks:
     def __init__(
         self, settings: Iterable[GatewaySettings], heartbeat_ns: int, neighbours: Container[str], step: Step
     ) -> None:
-        self.links: dict[str, OutgoingLink] = {each.address: OutgoingLink(each) for each in settings}
+        chosen = tuple(settings)
+        self.links = {each.address: OutgoingLink(each) for each in chosen if not each.is_requested}
+        self.requested = {each.name: each for each in chosen if each.is_requested}  # that plans shall bring, by broker
         self.acquaintance = Acquaintance(step)
         self.dialled = 0  # how often, to all addresses
         self._pause_max_ns = min(_PAUSE_MAX_NS, 2 * heartbeat_ns)
@@ -62,9 +64,13 @@ class OutgoingLinks:
         self._step.report("info", "adding a link to join the tree of a scope", to=address)
         self.open(GatewaySettings(address=address))
 
-    def open_shortcut(self, address: str) -> None:
-        self._step.report("info", "adding a link to shorten paths", to=address)
-        self.open(GatewaySettings(address=address))
+    def request(self, settings: GatewaySettings) -> None:
+        """Have a plan bring one more link from here."""
+        self.requested[settings.name] = settings
+
+    def dials(self, name: str) -> bool:
+        """Return whether links to a broker are opened from here."""
+        return any(outgoing.settings.name == name for outgoing in self.links.values())
 
     def remove(self, address: str) -> None:
         """Open a link no more; one that is open stays."""

@@ -22,14 +22,17 @@ class PlanLinks:
         outgoing: OutgoingLinks,
         peers: Mapping[str, NeighbourLink],
         neighbours: Neighbours,
+        prospect: Callable[[str], tuple[int, float]],
         set_cost: Callable[[OutgoingLink, float], None],
         reprice: Callable[[str, int], None],
         owner: NetworkOwner,
     ) -> None:
+        """`prospect` tells of a broker that is none of `peers` the level of a link to it, and what it would cost."""
         self._name = name
         self._outgoing = outgoing
         self._peers = peers
         self._neighbours = neighbours
+        self._prospect = prospect
         self._set_cost = set_cost
         self._reprice = reprice
         self._owner = owner
@@ -54,6 +57,7 @@ class PlanLinks:
             if change.near == self._name and change.far in self._peers:
                 self._reprice(change.far, change.after)
             return
+        self._outgoing.requested.pop(change.far, None)
         for outgoing in self._dialled(change):  # whoever opens the link remembers what has become of it
             self._remember(change, outgoing)
             if not change.comes and not change.goes:
@@ -61,12 +65,26 @@ class PlanLinks:
         if change.goes:
             self.close_link(change)
 
-    def mispriced(self, level: int) -> tuple[TopologyChange, ...]:
+    def requests(self, level: int) -> tuple[TopologyChange, ...]:
+        return self._mispriced(level) + self._missing(level)
+
+    def _mispriced(self, level: int) -> tuple[TopologyChange, ...]:
+        """Return the links of a level whose measured cost is another one than events are routed by."""
         return tuple(
             TopologyChange(near=self._name, far=name, before=neighbour.cost, after=cost, is_measured=True)
             for name, neighbour in sorted(self._neighbours.items())
             if neighbour.level == level and (cost := self._peers[name].cost.now) != neighbour.cost
         )
+
+    def _missing(self, level: int) -> tuple[TopologyChange, ...]:
+        """Return the links of a level that plans shall bring, and that are not there."""
+        found = []
+        for name, settings in sorted(self._outgoing.requested.items()):
+            own_level, usual = self._prospect(name)
+            if own_level == level and name not in self._peers and not self._outgoing.dials(name):
+                cost = int(_THOUSAND * (settings.cost or usual))
+                found.append(TopologyChange(near=self._name, far=name, before=0, after=cost, address=settings.address))
+        return tuple(found)
 
     def _other(self, change: TopologyChange) -> str:
         """Return who is at the other end of a link of ours."""

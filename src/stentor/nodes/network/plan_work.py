@@ -7,7 +7,10 @@ from stentor.model.colours.plan import TopologyChange, TopologyPlan
 from stentor.protocols.connection.outbox import Outbox
 from stentor.protocols.dissemination.relay import Relay
 from stentor.protocols.overlay.connectivity_graph import ConnectivityGraph
+from stentor.protocols.overlay.plan_check import plan_refusal
 from stentor.protocols.overlay.planned_topology import PlannedTopology
+
+_PAUSE_ROUNDS = 8  # before a link that did not come is asked for again
 
 
 class PlannedLinks(Protocol):
@@ -29,22 +32,33 @@ class PlannedLinks(Protocol):
         """Make a link what it shall be, and write that down."""
         ...
 
-    def mispriced(self, level: int) -> tuple[TopologyChange, ...]:
-        """Return the links of a level whose measured cost is another one than events are routed by."""
+    def requests(self, level: int) -> tuple[TopologyChange, ...]:
+        """Return what this broker would have changed of its links of a level."""
         ...
 
 
 class ScopePlanWork:
     """What the plans of one scope make a broker do."""
 
-    def __init__(self, level: int, graph: ConnectivityGraph, relay: Relay[Outbox], links: PlannedLinks) -> None:
+    def __init__(
+        self, level: int, graph: ConnectivityGraph, relay: Relay[Outbox], links: PlannedLinks, *, is_by_tree: bool
+    ) -> None:
+        """`is_by_tree` is whether events go by the scope's tree, whatever links cost."""
         self._level = level
+        self._is_by_tree = is_by_tree
         self._graph = graph
         self._relay = relay
         self._links = links
         self.topology: PlannedTopology | None = None  # of the plan that is under way
         self.finished: list[PlannedTopology] = []  # of plans whose closed links may still be spoken of
         self.generation = 0  # counts changes of what colours mean
+        self._pauses: dict[str, int] = {}  # rounds until a link that did not come is asked for again, by its far end
+
+    def refusal(self, plan: TopologyPlan) -> str:
+        if self._is_by_tree and any(change.is_ordered_cost for change in plan.changes):
+            scope = self._graph.context.scopes[self._level] or "the network"
+            return f"in {scope} events go by the tree, whatever links cost: leave costs as they are"
+        return plan_refusal(self._graph, self._level, plan)
 
     def announce(self, plan: TopologyPlan) -> None:
         self.topology = PlannedTopology(self._graph, plan, self.finished)
@@ -79,17 +93,20 @@ class ScopePlanWork:
     def withdraw(self) -> None:
         for change in self._own_changes():
             if change.comes:
+                if not self._links.has_link(change):
+                    self._pauses[change.far] = _PAUSE_ROUNDS
                 self._links.close_link(change)
         self._forget()
 
     def rotate(self) -> None:
+        self._pauses = {far: rounds - 1 for far, rounds in self._pauses.items() if rounds > 1}
         kept = [topology for topology in self.finished if topology.grow_old()]
         if len(kept) < len(self.finished):
             self.finished = kept
             self.generation += 1
 
     def requests(self) -> tuple[TopologyChange, ...]:
-        return self._links.mispriced(self._level)
+        return tuple(change for change in self._links.requests(self._level) if change.far not in self._pauses)
 
     def _forget(self) -> None:
         self.topology = None

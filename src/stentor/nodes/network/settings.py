@@ -14,6 +14,7 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
     name: str = ""  # of the broker there, if that is known
     address: str
     cost: float | None = None
+    is_requested: bool = False  # a plan of its scope shall bring it: it would move the ways of others
 
 
 class NetworkSettings(msgspec.Struct, frozen=True, kw_only=True):

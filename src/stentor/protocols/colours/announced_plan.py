@@ -21,6 +21,10 @@ from stentor.model.colours.plan import (
 class PlanWork(Protocol):
     """What a plan makes the broker do that it passes."""
 
+    def refusal(self, plan: TopologyPlan) -> str:
+        """Return why a plan cannot be carried out, as far as is known here; "" if it can."""
+        ...
+
     def announce(self, plan: TopologyPlan) -> None:
         """Look at the topology as it is before anything changes."""
         ...
@@ -178,6 +182,10 @@ class AnnouncedPlan:
     def requests(self) -> tuple[TopologyChange, ...]:
         """Return what this broker would have changed; while a plan is under way, that can wait."""
         return () if self.is_open else self._work.requests()
+
+    def refusal(self, plan: TopologyPlan) -> str:
+        """Return why a plan cannot be carried out; "" if it can."""
+        return self._work.refusal(plan)
 
     def prepare(self) -> None:
         if self.stage is PlanStage.ANNOUNCED:

@@ -9,7 +9,7 @@ switch the plan is undone, after it what is in doubt is counted and told.
 from collections import deque
 
 from stentor.machine import MILLISECOND, SECOND
-from stentor.model.colours.plan import PHASE_TRANSITIONS, PlanPhase, PlanStage, PlanView, TopologyPlan
+from stentor.model.colours.plan import PHASE_TRANSITIONS, PlanPhase, PlanStage, PlanView, TopologyChange, TopologyPlan
 from stentor.model.colours.plan_messages import Go, PlanAnswer, Poll
 from stentor.model.colours.wave_timing import WaveTiming
 from stentor.model.ids import fingerprint
@@ -105,13 +105,18 @@ class Planning:
     def next_at(self) -> int | None:
         """When something is to be done; None if that depends on others only."""
         running = self._running
-        if running is None and not self._waiting:
+        if running is None and (not self._waiting or self._is_gathering):
             return None
         if self._wave.is_running:
             return self._wave.deadline_at
         if running is None:
             return self._around.step.now
         return self._poll.deadline_at if self._poll.is_running else running.next_at
+
+    @property
+    def _is_gathering(self) -> bool:
+        """Whether we may not know yet who is in the scope."""
+        return self._wave.rounds_as_root < _ROUNDS_TO_GATHER
 
     # ---- requests
 
@@ -121,8 +126,10 @@ class Planning:
             return ""
         if len(self._waiting) >= MOST_WAITING:
             return f"{len(self._waiting)} plans of this scope wait already"
-        self._waiting.append(plan)
-        return ""
+        refusal = self._announced.refusal(plan)
+        if not refusal:
+            self._waiting.append(plan)
+        return refusal
 
     def _is_known(self, number: int) -> bool:
         running = self._running
@@ -175,23 +182,31 @@ class Planning:
     def _begin(self, now: int) -> None:
         """Go on with a plan that a former root has announced, or begin the next one."""
         announced = self._announced
+        if self._is_gathering:
+            return
         if announced.is_open and announced.plan is not None:
-            if self._wave.rounds_as_root < _ROUNDS_TO_GATHER:
-                return
             is_switched = announced.stage is PlanStage.SWITCHED
             phase = PlanPhase.DRAINING if is_switched else PlanPhase.ANNOUNCING
             self._running = _RunningPlan(announced.plan, phase, now)
             return
         if self._wave.is_running:
             return
-        if not self._waiting and self._wave.requests:
-            changes = tuple(dict.fromkeys(self._wave.requests))
-            number = fingerprint("plan", f"{self._around.scope} {now} {changes}") or 1
-            self._waiting.append(TopologyPlan(number, changes))
+        if not self._waiting:
+            self._take_up(self._wave.requests, now)
         self._wave.requests = ()
         if self._waiting:
             running = self._running = _RunningPlan(self._waiting.popleft(), PlanPhase.ANNOUNCING, now)
             self._poll.announce(self._poll.word_of(running.plan))
+
+    def _take_up(self, requests: tuple[TopologyChange, ...], now: int) -> None:
+        """Make one plan of what brokers ask for; what cannot be, as somebody asks who is behind, is left out."""
+        changes = tuple(dict.fromkeys(requests))
+        number = fingerprint("plan", f"{self._around.scope} {now} {changes}") or 1
+        if changes and self.request(TopologyPlan(number, changes)):
+            refusal = self._announced.refusal
+            sound = tuple(change for change in changes if not refusal(TopologyPlan(number, (change,))))
+            if sound:
+                self.request(TopologyPlan(number, sound))
 
     def _ask(self, running: _RunningPlan) -> None:
         self._turn = self._turn + 1 if self._turn < _LAST_TURN else 0

@@ -7,7 +7,16 @@ too, and starts the timer again. So a timer that damage took away, or set to the
 from stentor.machine import SECOND, StartTimer, Timer
 from stentor.model.colours.plan import TopologyPlan
 from stentor.model.colours.plan_messages import Announce, Go, PlanAnswer, Poll
-from stentor.model.colours.wave_messages import Ack, Place, Rejoin, RootClaim, Rotate, ScopeManifest, WaveMessage
+from stentor.model.colours.wave_messages import (
+    Ack,
+    Crown,
+    Place,
+    Rejoin,
+    RootClaim,
+    Rotate,
+    ScopeManifest,
+    WaveMessage,
+)
 from stentor.model.colours.wave_timing import WaveTiming
 from stentor.model.errors import FrameError, Refusal
 from stentor.protocols.colours.announced_plan import AnnouncedPlan, PlanWork
@@ -42,6 +51,7 @@ class ScopeColours:
         self.timing = timing
         self._around = around
         self._step = around.step
+        self._roots = roots
         self._turn = roots.index(name) if name in roots else len(roots)  # in which it takes over if there is no root
         self._period_ns = int(timing.period * SECOND)
         self._patience_ns = int(timing.patience * SECOND)
@@ -72,10 +82,13 @@ class ScopeColours:
         if name == tree.parent and tree.role is TreeRole.MEMBER:
             self._part()
         if name in tree.children:
-            tree.disown(name)
-            self.wave.forget(name)
-            self._poll.forget(name)
+            self._disown(name)
         self.tick()
+
+    def _disown(self, name: str) -> None:
+        self.tree.disown(name)
+        self.wave.forget(name)
+        self._poll.forget(name)
 
     # ---- messages
 
@@ -96,6 +109,8 @@ class ScopeColours:
                 self.rejoining.on_rejoin(name, message)
             case Place():
                 self.rejoining.on_place(name, message)
+            case Crown():
+                self._on_crown(name)
             case PlanAnswer():
                 self._poll.on_answer(name, message)
             case Announce() | Poll() | Go():
@@ -127,6 +142,34 @@ class ScopeColours:
         self.tick()
         return refusal
 
+    # ---- the root leaves
+
+    def hand_over(self) -> str:
+        """Let a child be the root in our place, if we are it; return why not, "" if that is so."""
+        if self.tree.role is not TreeRole.ROOT or not self._has_neighbours():
+            return ""
+        if self.planning.is_busy:
+            return f"a plan of {self.scope or 'the network'} is under way"
+        if not self.tree.children:
+            return f"nobody is in the tree of {self.scope or 'the network'} yet but this broker"
+        heir = min(self.tree.children, key=self._rank_of)
+        self._around.say(heir, Crown(self.scope))
+        self._disown(heir)
+        self.tree.resign()
+        self._orphaned_at = self._step.now
+        self._turn = len(self._roots) + 1  # whoever leaves is the last to be the root again
+        self.rejoining.claim_to_all()
+        self.tick()
+        return ""
+
+    def _rank_of(self, name: str) -> tuple[int, str]:
+        return self._roots.index(name) if name in self._roots else UNRANKED, name
+
+    def _on_crown(self, name: str) -> None:
+        if self.tree.role is TreeRole.MEMBER and name == self.tree.parent:
+            self._part()  # those below forget the root that they had, which may have had more right
+            self._take_over()
+
     # ---- time
 
     def beat(self) -> None:
@@ -156,12 +199,15 @@ class ScopeColours:
                 self.faults += 1
                 self._part()
             case TreeRole.ORPHAN if now - self._orphaned_at >= (1 + self._turn) * self._patience_ns:
-                tree.crown()
-                self._step.report("info", "root of a scope", scope=self.scope)
-                self.rejoining.claim_to_all()
+                self._take_over()
         if self.rejoining.is_due:
             self.rejoining.seek()
         self._arm()
+
+    def _take_over(self) -> None:
+        self.tree.crown()
+        self._step.report("info", "root of a scope", scope=self.scope)
+        self.rejoining.claim_to_all()
 
     def _is_wave_due(self) -> bool:
         return self._step.now - self.wave.heard_at >= self._period_ns and not self.planning.is_busy

@@ -25,7 +25,8 @@ class TreeChange(enum.Enum):
 
     PLACED = "placed"  # the root, or one of more right, has given it a parent
     PARTED = "parted"  # its parent is gone, or silent
-    CROWNED = "crowned"  # nobody of more right was there for as long as its rank says
+    CROWNED = "crowned"  # nobody of more right was there for as long as its rank says, or a root has chosen it
+    RESIGNED = "resigned"  # it is about to leave, and another one is the root
 
 
 TRANSITIONS = {
@@ -34,6 +35,7 @@ TRANSITIONS = {
     (TreeRole.ORPHAN, TreeChange.PLACED): TreeRole.MEMBER,
     (TreeRole.MEMBER, TreeChange.PARTED): TreeRole.ORPHAN,
     (TreeRole.ORPHAN, TreeChange.CROWNED): TreeRole.ROOT,
+    (TreeRole.ROOT, TreeChange.RESIGNED): TreeRole.ORPHAN,
 }
 
 
@@ -135,6 +137,11 @@ class ScopeTree:
         self.change(TreeChange.CROWNED)
         self.claim = self.own_claim
         self.depth = 0
+
+    def resign(self) -> None:
+        """Be the root no more; what is below stays there."""
+        self.change(TreeChange.RESIGNED)
+        self.claim = NO_CLAIM
 
     def adopt(self, child: str) -> None:
         """Get a child, in all colours."""

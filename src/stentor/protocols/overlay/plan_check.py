@@ -12,8 +12,11 @@ def plan_refusal(graph: ConnectivityGraph, level: int, plan: TopologyPlan) -> st
     """Return why a plan for the scope that holds the units of a level cannot be carried out; "" if it can."""
     if not plan.changes:
         return "the plan changes nothing"
-    pairs = Counter(frozenset((change.near, change.far)) for change in plan.changes)
-    twice = next((sorted(pair) for pair, count in pairs.items() if count > 1), None)
+    pairs = Counter(
+        (change.near, change.far) if change.is_measured else tuple(sorted((change.near, change.far)))
+        for change in plan.changes
+    )
+    twice = next((pair for pair, count in pairs.items() if count > 1), None)
     if twice is not None:
         return f"the plan changes the link between {' and '.join(twice)} twice"
     for change in plan.changes:

@@ -19,7 +19,8 @@ def check_paths(oracle: NetworkOracle, longest: float, wired: Mapping[str, int])
     """Everything that is wrong with paths; `wired` says how many links of its own each unit would have."""
     for name, broker in oracle.brokers.items():
         graph, made = broker.network.gateways.graph, broker.network.shortcuts.made
-        gone = [unit for unit in made.values() if (known := graph.find(unit)) is None or known.left]
+        asked = [member.unit for member in made.values()]
+        gone = [unit for unit in asked if (known := graph.find(unit)) is None or known.left]
         if gone:
             yield Anomaly("links", f"{name} dials {gone}, which left for good")
         for level, scope in enumerate(broker.network.context.scopes):

@@ -176,10 +176,9 @@ class _Stage:
         self._check_links()
 
     def _order(self, broker: Broker, drawn: PlanDrawn) -> None:
-        colouring = broker.network.colouring
-        colours = colouring.of_scope(drawn.scope)
+        colours = broker.network.colouring.of_scope(drawn.scope)
         assert colours is not None, "the root of a scope is in it"
-        refusal = colouring.refusal(drawn.scope, drawn.plan) or colours.request(drawn.plan)
+        refusal = colours.request(drawn.plan)
         if refusal:
             self.anomaly("refused", f"{drawn}: {refusal}")
 

@@ -7,10 +7,11 @@ import pytest
 from tests.unit.cli.network.networks import Pair, paper_network
 
 from stentor.admin.survey import Survey
-from stentor.cli.network.wanted_topology import ScopeChanges, differences
+from stentor.cli.topology.newcomers import Newcomer
+from stentor.cli.topology.wanted_topology import ScopeChanges, differences
 from stentor.config import Config, parse
 from stentor.model.colours.plan import TopologyChange
-from stentor.model.errors import InvalidInput
+from stentor.model.errors import InvalidInput, Unreachable
 
 ROW = ["x/a", "x/b", "x/c"]
 ROW_LINKS = [("x/a", "x/b"), ("x/b", "x/c")]
@@ -39,6 +40,13 @@ def address(names: Sequence[str], name: str) -> str:
     return f"127.0.0.1:{7420 + names.index(name)}"
 
 
+def plans(config: Config, survey: Survey) -> list[ScopeChanges]:
+    """What changes by plans, if brokers neither join nor leave."""
+    found = differences(config, survey)
+    assert (found.joining, found.leaving) == ([], [])
+    return found.plans
+
+
 def in_words(steps: list[ScopeChanges]) -> list[tuple[str, int, list[str]]]:
     """Return steps with their changes as people would write them."""
     signs = {(True, False): "+", (False, True): "-", (False, False): "~"}
@@ -63,19 +71,19 @@ def with_costs(survey: Survey, pair: Pair, cost: float, base: float) -> Survey:
 
 @pytest.mark.req("CO-09")
 def test_a_network_that_is_as_the_file_says_needs_no_change() -> None:
-    assert differences(wanted(ROW, ROW_LINKS), paper_network(ROW, ROW_LINKS)) == []
-    assert differences(wanted(CAMPUS, CAMPUS_LINKS), paper_network(CAMPUS, CAMPUS_LINKS)) == []
+    assert plans(wanted(ROW, ROW_LINKS), paper_network(ROW, ROW_LINKS)) == []
+    assert plans(wanted(CAMPUS, CAMPUS_LINKS), paper_network(CAMPUS, CAMPUS_LINKS)) == []
 
 
 @pytest.mark.req("CO-09")
 def test_it_does_not_matter_which_end_of_a_link_the_file_names_first() -> None:
     turned = [(other, one) for one, other in ROW_LINKS]
-    assert differences(wanted(ROW, turned), paper_network(ROW, ROW_LINKS)) == []
+    assert plans(wanted(ROW, turned), paper_network(ROW, ROW_LINKS)) == []
 
 
 @pytest.mark.req("CO-09")
 def test_a_link_that_is_only_in_the_file_comes() -> None:
-    (step,) = differences(wanted(ROW, [*ROW_LINKS, ("x/c", "x/a")]), paper_network(ROW, ROW_LINKS))
+    (step,) = plans(wanted(ROW, [*ROW_LINKS, ("x/c", "x/a")]), paper_network(ROW, ROW_LINKS))
     assert step == ScopeChanges(
         "x", 0, (TopologyChange(near="x/c", far="x/a", before=0, after=1000, address=address(ROW, "x/a")),)
     )
@@ -84,13 +92,13 @@ def test_a_link_that_is_only_in_the_file_comes() -> None:
 @pytest.mark.req("CO-09")
 def test_a_link_that_comes_has_the_address_and_the_cost_of_the_file() -> None:
     config = wanted(ROW, [*ROW_LINKS, ("x/c", "x/a")], xc_xa="cost = 0.25\naddress = 'proxy:9'")
-    (step,) = differences(config, paper_network(ROW, ROW_LINKS))
+    (step,) = plans(config, paper_network(ROW, ROW_LINKS))
     assert step.changes == (TopologyChange(near="x/c", far="x/a", before=0, after=250, address="proxy:9"),)
 
 
 @pytest.mark.req("CO-09")
 def test_a_link_that_is_only_in_the_network_goes() -> None:
-    (step,) = differences(wanted(ROW, ROW_LINKS), paper_network(ROW, [*ROW_LINKS, ("x/c", "x/a")]))
+    (step,) = plans(wanted(ROW, ROW_LINKS), paper_network(ROW, [*ROW_LINKS, ("x/c", "x/a")]))
     (change,) = step.changes
     assert change.goes
     assert ({change.near, change.far}, change.before) == ({"x/a", "x/c"}, 1000)
@@ -100,7 +108,7 @@ def test_a_link_that_is_only_in_the_network_goes() -> None:
 @pytest.mark.req("CO-09")
 def test_a_link_whose_cost_is_another_in_the_file_is_repriced() -> None:
     config = wanted(ROW, ROW_LINKS, xb_xc="cost = 3.5")
-    (step,) = differences(config, paper_network(ROW, ROW_LINKS))
+    (step,) = plans(config, paper_network(ROW, ROW_LINKS))
     assert step.changes == (
         TopologyChange(near="x/b", far="x/c", before=1000, after=3500, address=address(ROW, "x/c")),
     )
@@ -109,32 +117,30 @@ def test_a_link_whose_cost_is_another_in_the_file_is_repriced() -> None:
 @pytest.mark.req("CO-09")
 def test_a_link_that_is_dearer_only_while_it_is_slow_stays_as_it_is() -> None:
     slow = with_costs(paper_network(ROW, ROW_LINKS), ("x/a", "x/b"), cost=4.0, base=1.0)
-    assert differences(wanted(ROW, ROW_LINKS), slow) == []
+    assert plans(wanted(ROW, ROW_LINKS), slow) == []
     dear = with_costs(paper_network(ROW, ROW_LINKS), ("x/a", "x/b"), cost=4.0, base=2.0)
-    (step,) = differences(wanted(ROW, ROW_LINKS), dear)
+    (step,) = plans(wanted(ROW, ROW_LINKS), dear)
     assert [(each.before, each.after) for each in step.changes] == [(2000, 1000)]
 
 
 @pytest.mark.req("CO-09")
 def test_a_link_that_is_suspected_is_not_there() -> None:
     survey = paper_network(ROW, ROW_LINKS, suspected=[("x/b", "x/c")])
-    assert in_words(differences(wanted(ROW, ROW_LINKS), survey)) == [("x", 0, ["+ x/b x/c"])]
+    assert in_words(plans(wanted(ROW, ROW_LINKS), survey)) == [("x", 0, ["+ x/b x/c"])]
 
 
 @pytest.mark.req("CO-09")
 def test_all_changes_of_one_scope_are_one_plan() -> None:
     links = [("x/a", "x/c"), ("x/a", "x/b")]  # x/c moves from x/b to x/a
     config = wanted(ROW, links, xa_xb="cost = 9")
-    assert in_words(differences(config, paper_network(ROW, ROW_LINKS))) == [
-        ("x", 0, ["+ x/a x/c", "~ x/a x/b", "- x/b x/c"])
-    ]
+    assert in_words(plans(config, paper_network(ROW, ROW_LINKS))) == [("x", 0, ["+ x/a x/c", "~ x/a x/b", "- x/b x/c"])]
 
 
 @pytest.mark.req("CO-09")
 def test_what_comes_is_there_in_inner_scopes_before_outer_ones_need_it() -> None:
     fewer = [("n/x/a", "s/x/a")]
     survey = paper_network(CAMPUS, [*fewer, ("n/y/a", "n/y/b")])
-    assert in_words(differences(wanted(CAMPUS, CAMPUS_LINKS), survey)) == [
+    assert in_words(plans(wanted(CAMPUS, CAMPUS_LINKS), survey)) == [
         ("n/x", 0, ["+ n/x/a n/x/b"]),
         ("s/x", 0, ["+ s/x/a s/x/b"]),
         ("n", 1, ["+ n/x/a n/y/a"]),
@@ -146,7 +152,7 @@ def test_what_goes_goes_from_outer_scopes_first() -> None:
     more = [("n/x/b", "n/x/c"), ("n/x/c", "n/y/b"), ("n/y/b", "s/x/b"), ("n/x/c", "n/x/a")]
     names = [*CAMPUS, "n/x/c"]
     kept = [*CAMPUS_LINKS, more[0]]
-    steps = differences(wanted(names, kept), paper_network(names, [*CAMPUS_LINKS, *more]))
+    steps = plans(wanted(names, kept), paper_network(names, [*CAMPUS_LINKS, *more]))
     assert [(step.scope, step.level) for step in steps] == [("", 2), ("n", 1), ("n/x", 0)]
     assert all(change.goes for step in steps for change in step.changes)
 
@@ -155,7 +161,7 @@ def test_what_goes_goes_from_outer_scopes_first() -> None:
 def test_all_that_comes_is_there_before_anything_goes() -> None:
     replaced = [pair for pair in CAMPUS_LINKS if pair != ("n/x/a", "s/x/a")] + [("n/y/b", "s/x/b")]
     survey = paper_network(CAMPUS, [*CAMPUS_LINKS, ("n/x/b", "n/y/b")])
-    assert in_words(differences(wanted(CAMPUS, replaced), survey)) == [
+    assert in_words(plans(wanted(CAMPUS, replaced), survey)) == [
         ("", 2, ["+ n/y/b s/x/b"]),
         ("", 2, ["- n/x/a s/x/a"]),
         ("n", 1, ["- n/x/b n/y/b"]),
@@ -163,21 +169,56 @@ def test_all_that_comes_is_there_before_anything_goes() -> None:
 
 
 @pytest.mark.req("CO-09")
-def test_brokers_that_do_not_run_are_named_with_the_command_that_starts_them() -> None:
-    names = [*ROW, *(f"x/d{number}" for number in range(7))]
-    links = [*ROW_LINKS, *(("x/a", name) for name in names[3:])]
-    with pytest.raises(InvalidInput, match=r"not running: x/d0, x/d1, x/d2, x/d3, x/d4 and 2 more\.") as caught:
-        differences(wanted(names, links), paper_network(ROW, ROW_LINKS))
-    assert f"`stentor broker add x/d0 --knowing {address(ROW, 'x/a')}`" in str(caught.value)
+def test_brokers_that_do_not_run_join_by_one_link_and_plans_bring_the_others() -> None:
+    names = [*ROW, "x/d", "x/e", "y/a", "y/b"]
+    links = [("x/e", "x/d"), ("x/d", "x/b"), ("x/d", "x/c"), *ROW_LINKS, ("y/b", "x/a"), ("y/b", "y/a"), ("y/a", "x/a")]
+    found = differences(wanted(names, links), paper_network(ROW, ROW_LINKS))
+    assert found.joining == [
+        Newcomer("x/d", "x/b"),
+        Newcomer("x/e", "x/d"),
+        Newcomer("y/a", "x/a"),
+        Newcomer("y/b", "y/a"),  # its unit is there by now, so it does not join from outside
+    ]
+    assert in_words(found.plans) == [("x", 0, ["+ x/d x/c"]), ("", 1, ["+ y/b x/a"])]
+    assert found.plans[1].changes[0].after == 2000
 
 
 @pytest.mark.req("CO-09")
-def test_a_broker_that_does_not_answer_does_not_run() -> None:
-    with pytest.raises(InvalidInput, match=r"not running: x/c\."):
+def test_a_broker_that_finds_nobody_in_its_unit_to_join_by_is_refused() -> None:
+    names, links = [*ROW, "y/a", "x/d"], [*ROW_LINKS, ("y/a", "x/a"), ("x/d", "y/a")]
+    survey = paper_network([*ROW, "y/a"], [*ROW_LINKS, ("y/a", "x/a")])
+    config = msgspec.structs.replace(wanted([*names], [*links, ("x/d", "x/a")]))
+    config = msgspec.structs.replace(config, links=config.links[:-1])  # a file like this is refused when it is read
+    with pytest.raises(InvalidInput, match="x/d does not run, and has no link in the file to a broker of x by which"):
+        differences(config, survey)
+
+
+@pytest.mark.req("CO-09")
+def test_a_broker_that_is_known_and_silent_is_named() -> None:
+    with pytest.raises(Unreachable, match="x/c is known, and does not answer: start it again"):
         differences(wanted(ROW, ROW_LINKS), paper_network(ROW, ROW_LINKS, silent=["x/c"]))
 
 
+@pytest.mark.req("CO-09", "CO-15")
+def test_brokers_that_are_not_in_the_file_leave_with_their_links() -> None:
+    found = differences(wanted(ROW[:2], ROW_LINKS[:1]), paper_network(ROW, ROW_LINKS))
+    assert (found.joining, found.plans, found.leaving) == ([], [], ["x/c"])
+
+
 @pytest.mark.req("CO-09")
-def test_brokers_that_are_not_in_the_file_are_named_with_the_command_that_removes_them() -> None:
-    with pytest.raises(InvalidInput, match=r"not in the file: x/c\. `stentor broker remove x/c` makes one leave"):
-        differences(wanted(ROW[:2], ROW_LINKS[:1]), paper_network(ROW, ROW_LINKS))
+def test_what_is_no_topology_is_named_and_refused() -> None:
+    survey = paper_network(ROW, ROW_LINKS)
+    flooding = wanted(ROW, ROW_LINKS)
+    flooding = msgspec.structs.replace(flooding, fabric=msgspec.structs.replace(flooding.fabric, forwarding="flooding"))
+    with pytest.raises(InvalidInput, match="changes how events are forwarded in"):
+        differences(flooding, survey)
+    deep = ["x/h/a", "x/h/b"]
+    with pytest.raises(InvalidInput, match="x/h/a has 3 parts, and brokers here have 2"):
+        differences(wanted(deep, [("x/h/a", "x/h/b")]), survey)
+    text = "\n".join(
+        ["[fabric]", "costs = [1, 2, 5]", *(f"[[node]]\nname = '{name}'" for name in ROW)]
+        + [f"[[link]]\nbetween = ['{one}', '{other}']" for one, other in ROW_LINKS]
+        + ["[[unit]]\nname = 'x'\nroots = ['x/c']"]
+    )
+    with pytest.raises(InvalidInput, match="changes the root group of x"):
+        differences(parse(text), survey)
