@@ -9,7 +9,6 @@ from stentor.model.colours.colour import Colour, new_colour
 from stentor.model.colours.plan import PlanStage, Side
 from stentor.nodes.network.colouring import Colouring
 from stentor.nodes.network.link_cost import DETOUR_COST, TreeLinkCost
-from stentor.nodes.network.network import BrokerNetwork
 from stentor.nodes.network.plan_work import ScopePlanWork
 from stentor.nodes.network.route_computation import RouteComputation
 from stentor.protocols.colours.announced_plan import AnnouncedPlan
@@ -65,18 +64,6 @@ def links_of_a_tree_cost_what_others_do(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(TreeLinkCost, "now", property(lambda self: max(DETOUR_COST, self.base)))
 
 
-def a_tree_that_has_changed_is_used_at_once(patch: pytest.MonkeyPatch) -> None:
-    original = BrokerNetwork.end_step
-
-    def hasty(self: BrokerNetwork) -> None:
-        for name, peer in self.peers.items():
-            if isinstance(peer.cost, TreeLinkCost):
-                self.gateways.reprice(name, peer.cost.now)
-        original(self)
-
-    patch.setattr(BrokerNetwork, "end_step", hasty)
-
-
 MUTATIONS: list[tuple[Mutate, set[str]]] = [
     (nothing_is_held, LOST),
     (parcels_go_by_our_own_colours, LOST),
@@ -85,7 +72,6 @@ MUTATIONS: list[tuple[Mutate, set[str]]] = [
     (the_old_colour_is_forgotten_with_the_switch, LOST),
     (nobody_waits_for_links, LOST | {"plan"}),
     (links_of_a_tree_cost_what_others_do, {"off-tree"}),
-    (a_tree_that_has_changed_is_used_at_once, LOST),
 ]
 
 
