@@ -336,3 +336,18 @@ def test_a_plan_that_waits_is_taken_back_alone_and_one_that_is_not_there_is_not(
         (9, PlanPhase.DONE),
     ]
     assert scope.abort("A", 7) == "there is no such plan"
+
+
+@pytest.mark.req("CO-05")
+def test_a_plan_that_closes_the_only_link_of_its_root_ends_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    scope = chain()
+
+    def close() -> None:
+        scope["A"].wave.brokers = 1  # nobody else took the last wave, so the root alone is enough
+        scope.now += SECOND  # the next poll is due
+        scope.cut("A", "B")
+
+    monkeypatch.setattr(scope.work["A"], "finish", close)
+    scope.request("A", plan())
+    scope.deliver()
+    assert view(scope).phase is PlanPhase.DONE

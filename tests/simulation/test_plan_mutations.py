@@ -8,6 +8,7 @@ from tests.simulation.killers import find_killer
 from stentor.model.colours.colour import Colour, new_colour
 from stentor.model.colours.plan import PlanStage, Side
 from stentor.nodes.network.colouring import Colouring
+from stentor.nodes.network.link_cost import DETOUR_COST, TreeLinkCost
 from stentor.nodes.network.plan_work import ScopePlanWork
 from stentor.nodes.network.route_computation import RouteComputation
 from stentor.protocols.colours.announced_plan import AnnouncedPlan
@@ -60,6 +61,10 @@ def nobody_waits_for_links(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ScopePlanWork, "complaint", lambda _: "")
 
 
+def links_of_a_tree_cost_what_others_do(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(TreeLinkCost, "now", property(lambda self: max(DETOUR_COST, self.base)))
+
+
 def held_events_are_of_topics_that_nobody_knows(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Forwarder, "keep_definitions", lambda *_: None)
 
@@ -71,6 +76,7 @@ MUTATIONS: list[tuple[Mutate, str, set[str]]] = [
     (all_colours_have_the_topology_after_the_plan, "plans", LOST),
     (the_old_colour_is_forgotten_with_the_switch, "plans", LOST),
     (nobody_waits_for_links, "plans", LOST | {"plan"}),
+    (links_of_a_tree_cost_what_others_do, "plans", {"off-tree"}),
     (held_events_are_of_topics_that_nobody_knows, "rebuilding", {"raised"}),
 ]
 

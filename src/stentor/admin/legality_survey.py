@@ -27,6 +27,7 @@ class ColoursSeen(msgspec.Struct, frozen=True, kw_only=True):
     silent: tuple[str, ...]  # brokers that told nothing
     bound: float  # seconds after the last fault within which the scope is well again
     plans: tuple[PlanView, ...] = ()  # of the root
+    detours: int = 0  # members that some broker reaches off the tree by which events are to go, at most
 
 
 def colours_of(scope: str, views: Mapping[str, NetworkView | None]) -> ColoursSeen | None:
@@ -48,6 +49,7 @@ def colours_of(scope: str, views: Mapping[str, NetworkView | None]) -> ColoursSe
         silent=silent,
         bound=max(each.bound for each in told.values()),
         plans=told[root].plans if root in told else (),
+        detours=max(each.detours for each in told.values()),
     )
 
 

@@ -39,6 +39,7 @@ COLOUR_KINDS: dict[str, Any] = {
     "degree": TreeDegree,
     "height": TreeHeight,
     "drain_within": Seconds,
+    "audit": Seconds,
 }
 _ROOTS = 'a list of brokers, such as ["campus/library/b1", "campus/library/b2"]'
 _SMALLEST = 2  # brokers: one that is alone may get company
@@ -123,6 +124,7 @@ class FileColours:
             degree=own.degree or shared.degree or max(_DEGREE, self._most_links.get(scope, 0)),
             height=min(own.height or shared.height or eta, eta, MOST_DEEP),  # no tree is higher than it has brokers
             drain_within=own.drain_within or shared.drain_within or 0.0,
+            audit=own.audit or shared.audit or 0.0,
             roots=tuple(str(root) for root in own.roots),
         )
 

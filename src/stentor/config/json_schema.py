@@ -90,7 +90,7 @@ def _colours(definitions: dict[str, Any]) -> None:
     for properties in (unit, definitions["ColourKeys"]["properties"]):
         for name in COLOUR_KINDS:
             _left_out(properties, name)
-        for name in ("xi", "delta_max", "drain_within"):
+        for name in ("xi", "delta_max", "drain_within", "audit"):
             number = {word: properties[name].pop(word) for word in ("type", "exclusiveMinimum", "maximum")}
             properties[name]["anyOf"] = [number, {"type": "string", "pattern": pattern(DURATIONS)}]
     del unit["roots"]["default"]

@@ -19,7 +19,7 @@ CERTIFICATE_FILES = ("ca.pem", "cert.pem", "key.pem")  # what a certificate dire
 
 Role = Literal["broker"]
 LogLevel = Literal["debug", "info", "warning", "error"]
-Forwarding = Literal["content", "flooding"]
+Forwarding = Literal["content", "flooding", "coloured"]
 Cost = Annotated[float, Meta(gt=0, le=1_000_000)]
 Number = Annotated[int, Meta(ge=0, le=LARGEST_UNIT - 1)]
 Hops = Annotated[float, Meta(ge=0, le=LARGEST_UNIT)]
@@ -39,7 +39,13 @@ class FabricTable(msgspec.Struct, frozen=True, kw_only=True):
 
     data: Annotated[Path, Meta(description="where nodes keep what must survive; relative to this file")]
     log: Annotated[LogLevel, Meta(description="the least important messages that are logged")] = "info"
-    forwarding: Annotated[Forwarding, Meta(description="how events travel in scopes that set nothing else")] = "content"
+    forwarding: Annotated[
+        Forwarding,
+        Meta(
+            description="how events travel in scopes that set nothing else: to those who want them, by the cheapest "
+            "way; to everybody; or to those who want them, by the tree of the scope's waves alone"
+        ),
+    ] = "content"
     costs: Annotated[
         tuple[Cost, ...],
         Meta(description="of a link by its level: within a cluster, between clusters, …; the last goes on"),
@@ -111,6 +117,13 @@ class ColourKeys(msgspec.Struct, frozen=True, kw_only=True):
     drain_within: Annotated[
         Seconds | None,
         Meta(description="that a plan waits for events under way by the former links, at most; default: 10 s"),
+    ] = None
+    audit: Annotated[
+        Seconds | None,
+        Meta(
+            description="in which a broker audits all that it holds of what members want, some with each wave; "
+            "default: 5,000 subscriptions with each"
+        ),
     ] = None
 
 

@@ -38,7 +38,10 @@ class ScopePolicies:
         self._of_topics: dict[str, PatternMap[tuple[TopicPolicy, Forwarding]]] = {}
         for number, each in enumerate(topics):
             patterns = self._of_topics.setdefault(each.scope, PatternMap())
-            patterns.add(each.topics, number, (each, _forwarding(each.forwarding)))
+            policy = _forwarding(each.forwarding)
+            if policy.is_by_tree:  # a relay sees whom a parcel is for, and not what it is about
+                raise InvalidInput(f"{each.forwarding!r} holds for a scope, not for {each.topics!r} alone")
+            patterns.add(each.topics, number, (each, policy))
         self._channels = tuple(channels)
         self._common = tuple(self._resolve(scope, None) for scope in self._scopes)
 
@@ -52,6 +55,10 @@ class ScopePolicies:
         """Return the name of the policy of a scope, for topics of which nobody says anything else."""
         policy = self._resolve(scope, None)
         return next(name for name, each in FORWARDING.items() if each is policy)
+
+    def goes_by_tree(self, scope: str) -> bool:
+        """Return whether events go between the members of a scope by links of its tree."""
+        return self._resolve(scope, None).is_by_tree
 
     def channel(self, source: str, target: str) -> Channel | None:
         """Return the channel for a link between brokers of these two units; None lets everything pass."""

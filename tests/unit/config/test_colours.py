@@ -109,13 +109,15 @@ def test_a_broker_without_a_file_is_told_its_colours() -> None:
 
 
 def test_keys_for_all_scopes() -> None:
-    found = around(JOINED + "[colours]\nxi = 4\neta = 10\ndelta_max = '50 ms'\ndegree = 3\nheight = 6\n")
-    every = ColourSettings(period=4, brokers_max=10, delay_max=0.05, degree=3, height=6)
+    found = around(
+        JOINED + "[colours]\nxi = 4\neta = 10\ndelta_max = '50 ms'\ndegree = 3\nheight = 6\naudit = '1 min'\n"
+    )
+    every = ColourSettings(period=4, brokers_max=10, delay_max=0.05, degree=3, height=6, audit=60)
     assert found == {"": every, "campus": every, "campus/library": every}
 
 
 def test_keys_for_one_scope() -> None:
-    text = JOINED + "xi = '3 s'\neta = 7\ndelta_max = 0.2\ndegree = 2\nheight = 5\n"
+    text = JOINED + "xi = '3 s'\neta = 7\ndelta_max = 0.2\ndegree = 2\nheight = 5\naudit = 20\n"
     text += "roots = ['campus/library/b3', 'campus/library/b1']\n[colours]\nxi = 2.5\neta = 9\n"
     shared = ColourSettings(period=2.5, brokers_max=9, degree=8, height=9)
     library = ColourSettings(
@@ -124,6 +126,7 @@ def test_keys_for_one_scope() -> None:
         delay_max=0.2,
         degree=2,
         height=5,
+        audit=20,
         roots=("campus/library/b3", "campus/library/b1"),
     )
     assert around(text) == {"": shared, "campus": shared, "campus/library": library}
@@ -228,7 +231,7 @@ TOO_SHORT = (
         ("[colours]\nxii = 3", "19: colours.xii: unknown key; did you mean 'xi'?"),
         (
             "[colours]\nroots = ['campus/hall/b1']",
-            "19: colours.roots: unknown key; known are xi, eta, delta_max, degree, height, drain_within",
+            "19: colours.roots: unknown key; known are xi, eta, delta_max, degree, height, drain_within, audit",
         ),
         ("[[colours]]\nxi = 3", "18: colours: expected a table, found an array"),
         ("[colour]\nxi = 0.1", "18: colour: unknown key; did you mean 'colours'?"),

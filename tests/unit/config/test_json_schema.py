@@ -103,7 +103,7 @@ def test_repositories_fit_the_schema() -> None:
 
 
 def test_colours_fit_the_schema() -> None:
-    keys = "xi = 4\neta = 9\ndelta_max = '50 ms'\ndegree = 3\nheight = 4\n"
+    keys = "xi = 4\neta = 9\ndelta_max = '50 ms'\ndegree = 3\nheight = 4\naudit = '1 min'\n"
     text = f"[[node]]\nname = 'b1'\n[colours]\n{keys}[[unit]]\nname = ''\n{keys}roots = ['b1']\n"
     assert accepts(schema(), tomllib.loads(text))
 

@@ -240,9 +240,10 @@ def test_a_file_of_one_cluster_is_joined_by_its_root() -> None:
         ),
         (
             "[[unit]]\nname = 'campus'\nforwarding = 'flood'",
-            "13: unit[0].forwarding: expected content or flooding, found \"flood\"; did you mean 'flooding'?",
+            '13: unit[0].forwarding: expected content or flooding or coloured, found "flood"; '
+            "did you mean 'flooding'?",
         ),
-        ("[fabric]\nforwarding = ''", '12: fabric.forwarding: expected content or flooding, found ""'),
+        ("[fabric]\nforwarding = ''", '12: fabric.forwarding: expected content or flooding or coloured, found ""'),
         (
             "[fabric]\ncosts = [1, 0]",
             "12: fabric.costs[1]: expected a number of more than 0 and at most 1000000, found 0 (an integer)",

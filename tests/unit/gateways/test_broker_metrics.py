@@ -57,6 +57,7 @@ def test_every_scope_around_a_broker_has_its_series() -> None:
         unanswered=3,
         rejoined=4,
         replaced=5,
+        detours=6,
         stage="switched",
     )
     assert samples({"u": inner, "": outer}) == {
@@ -66,6 +67,7 @@ def test_every_scope_around_a_broker_has_its_series() -> None:
         "stentor_scope_depth": {"u": 0, NETWORK: 3},
         "stentor_scope_brokers": {"u": 2, NETWORK: 1},
         "stentor_scope_plan": {"u": 0, NETWORK: 1},
+        "stentor_scope_detours": {"u": 0, NETWORK: 6},
         "stentor_scope_bound_seconds": {"u": 20.5, NETWORK: 40},
         "stentor_scope_faults_total": {"u": 0, NETWORK: 1},
         "stentor_scope_waves_refused_total": {"u": 0, NETWORK: 2},

@@ -22,3 +22,11 @@ def test_flooding_asks_nobody() -> None:
         raise AssertionError("it matches nothing")
 
     assert FLOODING.destinations(wanted, 0b0110) == 0b0110
+
+
+@pytest.mark.req("SC-02")
+def test_coloured_routing_sends_to_those_who_want_it_and_it_alone_goes_by_the_tree() -> None:
+    coloured = FORWARDING["coloured"]
+    assert coloured.destinations(lambda: 0b1010, 0b0110) == 0b0010
+    assert coloured.selective
+    assert [name for name, policy in FORWARDING.items() if policy.is_by_tree] == ["coloured"]

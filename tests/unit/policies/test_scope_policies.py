@@ -54,7 +54,7 @@ def test_what_a_scope_says_of_all_topics_is_nearer_than_a_pattern_further_out() 
 
 
 def test_a_policy_that_there_is_not_is_named() -> None:
-    with pytest.raises(InvalidInput, match=r"no forwarding policy 'gossip': use one of content, flooding"):
+    with pytest.raises(InvalidInput, match=r"no forwarding policy 'gossip': use one of content, flooding, coloured"):
         ScopePolicies(("a",), {"": "gossip"})
     with pytest.raises(InvalidInput, match="no forwarding policy"):
         ScopePolicies(("a",), topics=(TopicPolicy(scope="", topics="#", forwarding="gossip"),))
@@ -64,3 +64,19 @@ def test_a_channel_is_that_between_two_units() -> None:
     policies = ScopePolicies(("a", ""), channels=(ChannelSettings(source="a", target="b", where=("n > 1",)),))
     assert policies.channel("a", "b") is not None
     assert policies.channel("b", "a") is None
+
+
+@pytest.mark.req("SC-02")
+def test_a_scope_goes_by_its_tree_if_the_nearest_scope_that_says_anything_does() -> None:
+    policies = ScopePolicies(("a/b", "a", ""), {"": "content", "a": "coloured"})
+    assert [policies.goes_by_tree(scope) for scope in ("a/b", "a", "")] == [True, True, False]
+    flooded = (TopicPolicy(scope="a", topics="news/#", forwarding="flooding"),)
+    policies = ScopePolicies(("a",), {"a": "coloured"}, flooded)
+    assert policies.forwarding_of("news/x") == (FLOODING,), "who gets an event is for a topic to say"
+    assert policies.goes_by_tree("a"), "and by which way is not"
+
+
+def test_a_policy_of_a_topic_cannot_say_that_its_events_go_by_the_tree() -> None:
+    topics = (TopicPolicy(scope="a", topics="news/#", forwarding="coloured"),)
+    with pytest.raises(InvalidInput, match=r"'coloured' holds for a scope, not for 'news/#' alone"):
+        ScopePolicies(("a", ""), topics=topics)

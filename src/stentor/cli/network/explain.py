@@ -144,6 +144,8 @@ def _headline(station: ExplainedStop, hop: HopView | None) -> Text:
     if told.matched:
         members = ", ".join(each or "the network" for each in told.matched)
         label.append(printable(f"; for the members of {members}"), "cyan")
+    if hop is not None and hop.way:
+        label.append(printable(f"; {hop.way}"), "yellow" if hop.way.startswith("off") else "dim")
     return label
 
 

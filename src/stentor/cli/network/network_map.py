@@ -81,7 +81,7 @@ def _tree(found: Survey) -> Tree:
     words += f", {silent} silent" if silent else ""
     paths = _path_length(found, "")
     words += f", {paths:.1f} on a path between its members on average" if paths else ""
-    label = Text(words, "bold")
+    label = Text(words, "bold").append_text(_policy(found, ""))
     if found.network.colours is not None:
         label.append(", ").append_text(_colours("", found.network.colours))
     root = Tree(label)
@@ -96,9 +96,7 @@ def _grow(branch: Tree, unit: UnitSeen, found: Survey) -> None:
             label.append(f"  in {len(each.parts)} parts", "red")
         if not each.seen:
             label.append("  nobody answers", "red")
-        policy = _forwarding(found, each.name)
-        if policy not in ("", "content"):
-            label.append(f"  {printable(policy)}", "dim")
+        label.append_text(_policy(found, each.name))
         paths = _path_length(found, each.name)
         if paths > 1:
             label.append(f"  paths of {paths:.1f} links on average", "dim")
@@ -121,16 +119,19 @@ def _colours(unit: str, colours: ColoursSeen) -> Text:
         more = len(colours.reasons) - 1
         label.append(printable(colours.reasons[0]) + (f"; {more} more" if more else ""), "red")
     label.append(f", bound {colours.bound:.0f} s", "dim")
+    if colours.detours:
+        label.append(f", detours to {counted(colours.detours, 'member')}", "yellow")
     for plan in colours.plans:
         if plan.phase not in ENDED:
             label.append(f", plan of {counted(plan.changes, 'change')}: {plan.phase.value}", "yellow")
     return label
 
 
-def _forwarding(found: Survey, unit: str) -> str:
-    """How a unit's members forward to each other, as those inside say."""
+def _policy(found: Survey, unit: str) -> Text:
+    """Return how a unit's members forward to each other, as those inside say, if it is not as usual."""
     scopes = (scope for view in found.views().values() for scope in view.scopes)
-    return next((scope.forwarding for scope in scopes if scope.scope == unit), "")
+    policy = next((scope.forwarding for scope in scopes if scope.scope == unit), "")
+    return Text(f"  {printable(policy)}" if policy not in ("", "content") else "", "not bold dim")
 
 
 def _path_length(found: Survey, unit: str) -> float:

@@ -176,6 +176,8 @@ def _scopes(status: NodeStatus, width: int) -> Table:
     }
     if any(each.stage for _, each in scopes):
         columns["plan"] = [cell(each.stage or "–") for _, each in scopes]
+    if any(each.detours for _, each in scopes):
+        columns["detours"] = [cell(str(each.detours), "yellow" if each.detours else "") for _, each in scopes]
     return narrow_table(columns, width, right=("round", "brokers", "bound"), spare=("bound",), title="scopes")
 
 

@@ -122,6 +122,7 @@ def _scopes(status: NodeStatus) -> Iterator[Metric]:
         "depth": ("How far below the root of the scope this broker is.", lambda each: each.tree.depth),
         "brokers": ("Brokers in the scope's tree from this one down.", lambda each: each.brokers),
         "plan": ("Whether a plan of the scope is under way here.", lambda each: bool(each.stage)),
+        "detours": ("Members reached off the tree by which events are to go.", lambda each: each.detours),
         "bound_seconds": ("Seconds within which the scope heals itself.", lambda each: each.bound),
     }
     counters: dict[str, tuple[str, Callable[[ColourView], float]]] = {

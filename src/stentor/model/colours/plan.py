@@ -36,6 +36,11 @@ class TopologyChange(msgspec.Struct, frozen=True, kw_only=True, array_like=True,
     def goes(self) -> bool:
         return not self.after
 
+    @property
+    def is_ordered_cost(self) -> bool:
+        """Whether somebody wants a link that stays to cost something else."""
+        return not (self.comes or self.goes or self.is_measured)
+
 
 TopologyChanges = Annotated[tuple[TopologyChange, ...], Meta(max_length=MOST_CHANGES)]
 

@@ -15,7 +15,6 @@ _QUICKEST_PERIOD_S = 1.0  # by default: a wave costs a message and its answer fo
 _DELAY_MAX_S = 0.1  # by default: crowded machines hold a process up for tens of milliseconds
 _HEIGHT = 64  # by default: as many as a cluster has members
 _DEGREE = 64
-_AUDIT_ROUNDS = 1
 _DRAIN_WITHIN_S = 10.0  # by default: longer than a link that carries anything keeps a queue
 _PREPARE_WITHIN_S = 30.0  # a broker that has just been started is there by then
 _ROUNDING_S = 1e-6  # by which sums of decimals miss: 2 · (6 · 0.1) + 0.5 is a little more than 1.7
@@ -30,6 +29,7 @@ class ColourSettings(msgspec.Struct, frozen=True, kw_only=True):
     degree: int = 0  # b: children that a broker has at most
     height: int = 0  # h: brokers below the root on any way down, at most
     drain_within: float = 0.0  # seconds that a plan waits for what is under way by the topology before it
+    audit: float = 0.0  # seconds in which everything that a broker holds of what members want is audited once
     roots: tuple[str, ...] = ()  # brokers that are to be the root, the first that can; then the others, by name
 
 
@@ -41,6 +41,7 @@ class WaveTiming(msgspec.Struct, frozen=True, kw_only=True):
     height: int
     degree: int
     drain_within: float = _DRAIN_WITHIN_S
+    audit: float = 0.0  # 0 leaves it to the audit how much it looks at in each round
     prepare_within: float = _PREPARE_WITHIN_S  # seconds after which a plan is undone whose links are not all there
 
     @property
@@ -58,13 +59,20 @@ class WaveTiming(msgspec.Struct, frozen=True, kw_only=True):
         """J: how long a request to rejoin and its answer take, and the dialling of a new parent, at most."""
         return 2 * self.crossing + 2 * self.delay_max
 
+    @property
+    def audit_rounds(self) -> int:
+        """Return in how many rounds everything is audited once, at least one; 0 leaves that to the audit."""
+        return max(1, int(self.audit / self.patience)) if self.audit else 0
+
     def bound(self, roots_lost: int = 0) -> float:
         """Return the time after the last fault within which the scope is well again.
 
         Damaged messages vanish (D), orphans notice (ξ') and rejoin (J), a wave reaches everybody (ξ'), and what owners
-        say of themselves takes three rounds to get to everybody. Each root that died with the others costs ξ' more.
+        say of themselves takes three rounds to get to everybody. What is damaged in an index is found by the audit, in
+        one round unless more is configured. Each root that died with the others costs ξ' more.
         """
-        return self.crossing + self.rejoining + (5 + roots_lost + _AUDIT_ROUNDS) * self.patience
+        audit = max(self.audit, self.patience)
+        return self.crossing + self.rejoining + (5 + roots_lost) * self.patience + audit
 
 
 def shortest_period(crossing: float) -> float:
@@ -89,6 +97,7 @@ def timing_of(settings: ColourSettings) -> WaveTiming:
         height=height,
         degree=settings.degree or _DEGREE,
         drain_within=settings.drain_within or _DRAIN_WITHIN_S,
+        audit=settings.audit,
     )
 
 

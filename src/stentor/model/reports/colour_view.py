@@ -17,5 +17,6 @@ class ColourView(msgspec.Struct, frozen=True, kw_only=True):
     unanswered: int = 0  # children that it left out because they did not answer
     rejoined: int = 0  # how often it was given a parent
     replaced: int = 0  # copies of what members say that were not as their owners say
+    detours: int = 0  # members that it reaches by other links than those of the tree, if events are to go by that
     stage: str = ""  # of the plan that is under way here: announced or switched; "" without one
     plans: tuple[PlanView, ...] = ()  # those of the scope that it has carried out as its root, or will

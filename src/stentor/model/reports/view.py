@@ -89,6 +89,7 @@ class HopView(msgspec.Struct, frozen=True):
     masks: dict[int, int]
     units: tuple[str, ...]  # the members that the masks stand for
     passes: bool  # whether the channel to the peer lets it pass
+    way: str = ""  # whether the link is one of the tree by which events are to go; "" where they go the cheapest way
 
 
 class Explanation(msgspec.Struct, frozen=True):

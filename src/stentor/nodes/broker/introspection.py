@@ -12,6 +12,7 @@ from stentor.model.messages import ExplanationReport, ExplanationRequest
 from stentor.model.reports.colour_view import ColourView
 from stentor.model.reports.view import Explanation, GatewayView, HopView, LinkView, MemberView, NetworkView, ScopeView
 from stentor.model.topic import check_topic
+from stentor.nodes.network.link_cost import DETOUR_COST
 from stentor.nodes.network.network import BrokerNetwork
 from stentor.policies.forwarding import Chosen
 from stentor.protocols.connection.outbox import Outbox
@@ -152,6 +153,7 @@ def explain(
             masks=share,
             units=tuple(network.routes.units_behind(share)),
             passes=hop.channel is None or bool(hop.channel.admits(batch)[0]),
+            way=_way(network, hop.level, hop.name),
         )
         for hop, share, *_ in relay.split_by_hop({level: mask for level, mask in masks.items() if mask}).hops
     ]
@@ -165,6 +167,15 @@ def explain(
         wanted=route.is_wanted,
     )
     return ExplanationReport(asked.token, msgspec.Raw(msgspec.msgpack.encode(explanation)))
+
+
+def _way(network: BrokerNetwork, level: int, neighbour: str) -> str:
+    """Return whether events take the tree of the scope that a link is in, if they are to."""
+    scope = network.context.scopes[level]
+    if not network.policies.goes_by_tree(scope):
+        return ""
+    is_on_tree = network.gateways.neighbours[neighbour].cost < DETOUR_COST
+    return f"{'on' if is_on_tree else 'off'} the tree of {scope or 'the network'}"
 
 
 def _only(chosen: Chosen) -> int:

@@ -20,7 +20,9 @@ from stentor.model.errors import FrameError, Refusal
 from stentor.model.reports.colour_view import ColourView
 from stentor.model.routing_state import Sides
 from stentor.nodes.network.anti_entropy import AntiEntropy
+from stentor.nodes.network.link_cost import DETOUR_COST
 from stentor.nodes.network.plan_work import PlannedLinks, ScopePlanWork
+from stentor.policies.scope_policies import ScopePolicies
 from stentor.protocols.colours.scope_colours import ScopeColours, WaveDue
 from stentor.protocols.colours.scope_surroundings import ScopeSurroundings
 from stentor.protocols.connection.outbox import Outbox
@@ -145,6 +147,7 @@ class Colouring:
         address: str,
         dial: Callable[[str], None],
         links: PlannedLinks,
+        policies: ScopePolicies,
         step: Step,
     ) -> None:
         """`address` is where this broker listens, and `dial` opens a link to somebody else's."""
@@ -153,8 +156,12 @@ class Colouring:
         self._neighbours = neighbours
         self._gateways = gateways
         self._relay = relay
+        self._policies = policies
         self.members = [ScopeMembers(level, gateways, profiles, anti_entropy, step) for level in range(context.depth)]
-        self._work = [ScopePlanWork(level, gateways.graph, relay, links) for level in range(context.depth)]
+        self._work = [
+            ScopePlanWork(level, gateways.graph, relay, links, is_by_tree=policies.goes_by_tree(scope))
+            for level, scope in enumerate(context.scopes)
+        ]
         self.scopes = [
             _colours_of(
                 ScopeSurroundings(scope, level, address, neighbours, dial, step),
@@ -196,9 +203,10 @@ class Colouring:
         known of all scopes.
         """
         level = min((neighbour.level for neighbour in self._neighbours.values()), default=0)
-        if self._round != self.scopes[level].tree.round:
-            self._round = self.scopes[level].tree.round
-            self.audit.run()
+        colours = self.scopes[level]
+        if self._round != colours.tree.round:
+            self._round = colours.tree.round
+            self.audit.run(colours.timing.audit_rounds)
             self.repaired += self._gateways.rebuild()
             self._relay.forget_plans()
 
@@ -259,11 +267,19 @@ class Colouring:
                 unanswered=colours.wave.unanswered,
                 rejoined=colours.rejoining.rejoined,
                 replaced=members.dropped,
+                detours=self._detours(level),
                 stage=colours.announced.stage.value if colours.announced.is_open else "",
                 plans=colours.planning.views(),
             )
-            for colours, members in zip(self.scopes, self.members, strict=True)
+            for level, (colours, members) in enumerate(zip(self.scopes, self.members, strict=True))
         }
+
+    def _detours(self, level: int) -> int:
+        """Return how many members of a scope whose events go by its tree are reached by other links."""
+        state = self._relay.states[level]
+        if not self._policies.goes_by_tree(state.scope):
+            return 0
+        return sum(distance[-1 - level] >= DETOUR_COST for distance in state.costs.values())
 
     @property
     def repairs(self) -> int:

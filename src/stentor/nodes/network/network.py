@@ -1,6 +1,7 @@
 """The network around a broker: gateway propagation, profile propagation and event routing, composed."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -28,7 +29,7 @@ from stentor.nodes.broker.link_session import LinkSession
 from stentor.nodes.network.acquaintance import NeighboursTimeout
 from stentor.nodes.network.anti_entropy import AntiEntropy
 from stentor.nodes.network.colouring import Colouring
-from stentor.nodes.network.link_cost import MeasuredCost, thousandths
+from stentor.nodes.network.link_cost import MeasuredCost, TreeLinkCost, thousandths
 from stentor.nodes.network.neighbour_link import NeighbourLink
 from stentor.nodes.network.outgoing_links import OutgoingLink, OutgoingLinks, Redial
 from stentor.nodes.network.owner import NetworkOwner
@@ -110,6 +111,7 @@ class BrokerNetwork:
                 self.gateways.reprice,
                 owner,
             ),
+            policies,
             step,
         )
         self.routes = RouteComputation(
@@ -168,7 +170,7 @@ class BrokerNetwork:
             self.outgoing.on_welcome(outgoing, name)
             address = outgoing.settings.address
             cost = cost or outgoing.settings.cost or 0.0
-        price = MeasuredCost(thousandths(cost or self._usual_cost(level)))
+        price = self._price(name, level, cost or self._usual_cost(level))
         outbox = session.connection.outbox
         hop = NextHop(name, level, outbox, self.policies.channel(self.context.units[level], unit))
         outbox.on_drop = hop.take_back
@@ -215,6 +217,12 @@ class BrokerNetwork:
 
     # ---- what links cost
 
+    def _price(self, name: str, level: int, cost: float) -> MeasuredCost:
+        """Return what a link to a neighbour costs that has just come up."""
+        if not self.policies.goes_by_tree(self.context.scopes[level]):
+            return MeasuredCost(thousandths(cost))
+        return TreeLinkCost(thousandths(cost), partial(self.colouring.scopes[level].tree.has_edge, name))
+
     def set_cost(self, outgoing: OutgoingLink, cost: float) -> None:
         """An operator says what a link costs that is opened here."""
         outgoing.settings = msgspec.structs.replace(outgoing.settings, cost=cost)
@@ -224,9 +232,7 @@ class BrokerNetwork:
             self._neighbours.say(name, LinkCost(cost))
 
     def _set_base_cost(self, name: str, cost: float) -> None:
-        peer = self.peers[name]
-        peer.cost.base = thousandths(cost)
-        self.gateways.reprice(name, peer.cost.base)
+        self.gateways.reprice(name, self.peers[name].cost.set_base(thousandths(cost)))
 
     def _on_round_trip(self, name: str, sent_at: int) -> None:
         """A link may cost something else now: that is for the next plan, because another way moves events."""

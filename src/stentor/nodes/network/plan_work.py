@@ -40,8 +40,12 @@ class PlannedLinks(Protocol):
 class ScopePlanWork:
     """What the plans of one scope make a broker do."""
 
-    def __init__(self, level: int, graph: ConnectivityGraph, relay: Relay[Outbox], links: PlannedLinks) -> None:
+    def __init__(
+        self, level: int, graph: ConnectivityGraph, relay: Relay[Outbox], links: PlannedLinks, *, is_by_tree: bool
+    ) -> None:
+        """`is_by_tree` is whether events go by the scope's tree, whatever links cost."""
         self._level = level
+        self._is_by_tree = is_by_tree
         self._graph = graph
         self._relay = relay
         self._links = links
@@ -51,6 +55,9 @@ class ScopePlanWork:
         self._pauses: dict[str, int] = {}  # rounds until a link that did not come is asked for again, by its far end
 
     def refusal(self, plan: TopologyPlan) -> str:
+        if self._is_by_tree and any(change.is_ordered_cost for change in plan.changes):
+            scope = self._graph.context.scopes[self._level] or "the network"
+            return f"in {scope} events go by the tree, whatever links cost: leave costs as they are"
         return plan_refusal(self._graph, self._level, plan)
 
     def announce(self, plan: TopologyPlan) -> None:

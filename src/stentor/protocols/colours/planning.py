@@ -261,6 +261,8 @@ class Planning:
         self._end(running, PlanPhase.UNDONE, 0)
 
     def _end(self, running: _RunningPlan, phase: PlanPhase, in_doubt: int) -> None:
+        if self._running is not running:  # a link that it closed was the last of ours, and so it has ended
+            return
         now, reason = self._around.step.now, running.reason
         running.enter(phase, now)
         running.reason = reason

@@ -93,6 +93,10 @@ class ScopeTree:
         """Whether one more child would be neither too many nor too deep."""
         return len(self.children) < self.degree and self.depth < self.height
 
+    def has_edge(self, name: str) -> bool:
+        """Return whether a broker is our neighbour in the tree, as the next waves go."""
+        return name == self.parent or name in self.children
+
     # ---- changing
 
     def change(self, change: TreeChange) -> None:

@@ -34,6 +34,11 @@ class _Change(NamedTuple):
     after: _Links
     comes: int  # links that are to come
 
+    @property
+    def is_of_costs(self) -> bool:
+        """Whether no link comes or goes: then one that failed before the plan was heard of may come back meanwhile."""
+        return not self.comes and self.before.links == self.after.links
+
     def on(self, side: Side) -> _Links:
         return self.before if side is Side.BEFORE else self.after
 
@@ -100,8 +105,9 @@ class PlannedTopology:
         gateways = []
         for gateway in presence.gateways:
             if gateway.unit in changes:
-                most, cost = changes[gateway.unit].on(side)
-                links = min(gateway.links, most)
+                change = changes[gateway.unit]
+                most, cost = change.on(side)
+                links = gateway.links if change.is_of_costs else min(gateway.links, most)
                 gateways += [Gateway(gateway.unit, links, cost or gateway.cost)] if links else []
             else:
                 gateways.append(gateway)
@@ -150,4 +156,6 @@ def _changed(known: _Change, change: TopologyChange) -> _Change:
         return _Change(before, _Links(after.links + 1, 0), comes + 1)
     if change.goes:
         return _Change(before, _Links(max(0, after.links - 1), after.cost), comes)
-    return _Change(before, _Links(after.links, change.after if after.links == 1 else after.cost), comes)
+    # Of several links only the least cost is known, and stays known if the one that changes gets cheaper.
+    cost = change.after if after.links == 1 else min(after.cost, change.after)
+    return _Change(before, _Links(after.links, cost), comes)

@@ -32,6 +32,14 @@ class Topology:
         least = fair if place == self.depth - 1 else 1 + fair // 2
         return min(60, self.random.randint(least, 2 * fair))
 
+    def scopes(self) -> list[str]:
+        """Return the names of all units that hold others, and of the network, which is ""."""
+        return sorted({"/".join(name.split("/")[:length]) for name in self.brokers for length in range(self.depth)})
+
+    def inside(self, scope: str) -> list[str]:
+        """Return the brokers of a scope, by name."""
+        return [name for name in sorted(self.brokers) if not scope or name.startswith(scope + "/")]
+
     def add(self) -> str:
         """One more broker, if there is none of the name that was drawn; it has no links yet."""
         name = "/".join(self._draw_part(self._width[place]) for place in range(self.depth))

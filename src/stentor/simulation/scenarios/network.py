@@ -3,13 +3,15 @@
 Nobody is ever given an event twice, or one that it did not ask for, and no broker gets one twice; none is matched more
 often than there are levels. Who was told that all brokers know what it wants gets all of that from then on. When the
 faults have ended and things have settled, every broker knows the network as it is, and what is published then reaches
-everyone who wants it, wherever they are, and also who moves meanwhile.
+everyone who wants it, wherever they are, and also who moves meanwhile. In scopes whose events go by their tree they do
+so again.
 """
 
 from collections import Counter
 from random import Random
 
 from stentor.machine import MILLISECOND, SECOND, StopRequested
+from stentor.model.colours.wave_timing import ColourSettings
 from stentor.model.ids import Incarnation
 from stentor.model.limits import Limits
 from stentor.model.scope import ScopePath
@@ -20,6 +22,7 @@ from stentor.simulation.checkers.delivery_oracle import DeliveryOracle, summary
 from stentor.simulation.checkers.network_oracle import BrokerView, NetworkOracle
 from stentor.simulation.checkers.recording_relay import RecordingRelay
 from stentor.simulation.checkers.settlement_checker import SettlementChecker
+from stentor.simulation.checkers.tree_forwarding import detours, draw_forwarding
 from stentor.simulation.clients.application import SimApplication
 from stentor.simulation.clients.workload import TOPICS, draw_attributes
 from stentor.simulation.fault_injector import FaultInjector
@@ -37,6 +40,7 @@ _END = _SETTLED + _KNOWN + 1 * SECOND
 _LOOKS, _PAUSE = 20, SECOND // 10  # costs follow the faults of links, so that news may be under way when we look
 _ALARMS = ("info: link lost", "warning: peer refused", "warning: link refused")  # not to be heard in peace
 _SMALL = 16  # brokers
+_DELAY_MAX = 0.05  # seconds, of a wave from a parent to its child
 _SAMPLES = 5  # events that are held against all profiles
 _HEARTBEAT = 1.0
 _WINDOW = 64 << 10
@@ -84,6 +88,7 @@ class _Stage:
         struck = self.fault_injector.struck
         self.settlement = SettlementChecker(world, self.oracle, self.brokers, self.applications, struck)
         self.topology = Topology(random, random.randint(1, 4), size)
+        self.forwarding = draw_forwarding(seed, self.topology.scopes())
         self.addresses = {name: f"at-{name.replace('/', '_')}" for name in self.topology.brokers}
         self.most_matchings = self.circling = 0
         self.clients_per_broker = Random(f"{seed}/load").choice((0, 0, 1))  # more of them are pointed elsewhere
@@ -107,6 +112,10 @@ class _Stage:
             address=self.addresses[name],
             gateways=gateways,
             clients_per_broker=self.clients_per_broker,
+            forwarding=self.forwarding,
+            colours={
+                scope: self._colours_of(scope) for scope, policy in self.forwarding.items() if policy == "coloured"
+            },
         )
 
         def build() -> Broker:
@@ -116,6 +125,10 @@ class _Stage:
             return broker
 
         return build
+
+    def _colours_of(self, scope: str) -> ColourSettings:
+        """Waves of scopes whose events go by the tree are quick enough to heal it before we look."""
+        return ColourSettings(delay_max=_DELAY_MAX, brokers_max=max(2, len(self.topology.inside(scope))))
 
     def _add_client(self, name: str) -> None:
         brokers = list(self.addresses.values())
@@ -176,6 +189,7 @@ class _Stage:
             self.anomaly("circling", f"{self._circling() - circling} events went in circles long after the last fault")
         self._check_deliveries(start)
         self._check_moving()
+        self._check_trees()
         for application in self.applications:
             application.close_books()
 
@@ -275,6 +289,14 @@ class _Stage:
                 if lost and application.life.active:
                     self.anomaly("lost-write", f"{wish.reader.name} never got {summary(lost)}")
 
+    def _check_trees(self) -> None:
+        """Where events are to go by a scope's tree, they do."""
+        for _ in range(_LOOKS):
+            if not detours(self.brokers()):
+                return
+            self.world.run(self.world.now + SECOND)
+        self.anomaly("off-tree", f"members that are reached by other links than a tree's: {detours(self.brokers())}")
+
     def statistics(self) -> dict[str, int]:
         world, relays = self.world, [broker.network.relay for broker in self.brokers().values()]
         counts = Counter(
@@ -294,6 +316,7 @@ class _Stage:
                 "settled": self.settlement.told,
                 "settled-held": self.settlement.held,
                 "most-matchings": self.most_matchings,
+                "coloured-scopes": sum(policy == "coloured" for policy in self.forwarding.values()),
             }
         )
         return dict(sorted((counts + self.fault_injector.struck + world.network.sky.seen + world.failures).items()))

@@ -2,7 +2,8 @@
 
 Real brokers in one to four levels, with clients that publish all the time; no faults. Links have different and changing
 delays, so that what is sent by a new way would overtake what is under way by the former one. Whoever subscribes gets
-all events, once and in order; plans end, and the network is then what they say.
+all events, once and in order; plans end, and the network is then what they say. In scopes whose events go by their tree
+they do so in the end, whatever plans have made of it.
 """
 
 from collections import Counter
@@ -21,6 +22,7 @@ from stentor.nodes.network.network import GatewaySettings, NetworkSettings
 from stentor.protocols.colours.scope_tree import TreeRole
 from stentor.simulation.checkers.delivery_oracle import DeliveryOracle, summary
 from stentor.simulation.checkers.recording_relay import RecordingRelay
+from stentor.simulation.checkers.tree_forwarding import detours, draw_forwarding
 from stentor.simulation.clients.application import SimApplication
 from stentor.simulation.faults import Faults, LinkFaults
 from stentor.simulation.host import Factory
@@ -58,6 +60,7 @@ class PlansStage:
         self.world = world = World(seed, Faults(weather=weather), keep_trace=keep_trace)
         self.oracle = DeliveryOracle(world.anomalies)
         self.topology = Topology(random, random.choice((1, 1, 2, 2, 3, 4)), _draw_size(random))
+        self.forwarding = draw_forwarding(seed, self.topology.scopes())
         self.addresses = {name: f"at-{name.replace('/', '_')}" for name in self.topology.brokers}
         self.links = {frozenset((near, far)): near for near, far, _ in self.topology.links}  # and who dials them
         self.applications: list[SimApplication] = []
@@ -78,7 +81,8 @@ class PlansStage:
             numbers=self.topology.brokers[name],
             address=self.addresses[name],
             gateways=tuple(GatewaySettings(address=self.addresses[far], cost=cost or 1.0) for far, cost in links),
-            colours={scope: self._colours_of(scope) for scope in self.scopes()},
+            forwarding=self.forwarding,
+            colours={scope: self._colours_of(scope) for scope in self.topology.scopes()},
         )
 
         def build() -> Broker:
@@ -93,14 +97,8 @@ class PlansStage:
         """Let a broker that has just been started take orders."""
         broker._inputs[PlanDrawn] = lambda drawn: self._order(broker, drawn)
 
-    def scopes(self) -> list[str]:
-        """Return all scopes of the network."""
-        names = sorted(self.topology.brokers)
-        return sorted({"/".join(name.split("/")[:length]) for name in names for length in range(self.topology.depth)})
-
     def _colours_of(self, scope: str) -> ColourSettings:
-        inside = [name for name in self.topology.brokers if not scope or name.startswith(scope + "/")]
-        return ColourSettings(delay_max=_DELAY_MAX, brokers_max=max(2, len(inside)))
+        return ColourSettings(delay_max=_DELAY_MAX, brokers_max=max(2, len(self.topology.inside(scope))))
 
     def _add_client(self, name: str) -> None:
         settings = Settings(
@@ -137,6 +135,7 @@ class PlansStage:
             world.run(world.now + SECOND)
         world.run(world.now + _END)
         self.check_deliveries(start)
+        self._check_trees()
         self.counts.update(self._losses())
         for what, count in (self._losses() - lost).items():
             self.anomaly("counted", f"{count} events were counted as {what}")
@@ -149,7 +148,7 @@ class PlansStage:
         """Everybody knows everybody and what they want, and events are published from now on."""
         world = self.world
         world.run(_SETTLED // 2)
-        while world.now < _GROWN and any(len(self.roots(scope)) > 1 for scope in self.scopes()):
+        while world.now < _GROWN and any(len(self.roots(scope)) > 1 for scope in self.topology.scopes()):
             world.run(world.now + SECOND)
         for application in self.applications:
             application.wake_up()
@@ -169,7 +168,8 @@ class PlansStage:
 
     def _carry_out(self) -> None:
         """Draw plans for some scopes and wait until they have ended."""
-        scopes = self.random.sample(self.scopes(), self.random.choice((1, 1, 2)) if len(self.scopes()) > 1 else 1)
+        every = self.topology.scopes()
+        scopes = self.random.sample(every, self.random.choice((1, 1, 2)) if len(every) > 1 else 1)
         drawn = {scope: plan for scope in scopes if (plan := self.draw_plan(scope)) is not None}
         for scope, plan in drawn.items():
             roots = self.roots(scope)
@@ -199,7 +199,7 @@ class PlansStage:
     def draw_plan(self, scope: str) -> TopologyPlan | None:
         """Draw a plan that leaves the scope whole; None if nothing can be changed."""
         random, level = self.random, self.topology.depth - 1 - (scope.count("/") + 1 if scope else 0)
-        inside = [name for name in sorted(self.topology.brokers) if not scope or name.startswith(scope + "/")]
+        inside = self.topology.inside(scope)
         changes: dict[frozenset[str], TopologyChange] = {}
         links = dict(self.links)
         for _ in range(random.choice((1, 1, 2, 5))):
@@ -207,7 +207,7 @@ class PlansStage:
             if one == other or ScopePath.parse(one).level_of_difference(ScopePath.parse(other)) != level:
                 continue
             pair = frozenset((one, other))
-            change = None if pair in changes else self._draw_change(one, other, pair, links, level)
+            change = None if pair in changes else self._draw_change(one, other, pair, links, level, scope)
             if change is not None:
                 changes[pair] = change
         if not changes:
@@ -216,7 +216,7 @@ class PlansStage:
         return TopologyPlan(random.randrange(1, LAST_ROUND), tuple(changes.values()))
 
     def _draw_change(
-        self, one: str, other: str, pair: frozenset[str], links: dict[frozenset[str], str], level: int
+        self, one: str, other: str, pair: frozenset[str], links: dict[frozenset[str], str], level: int, scope: str
     ) -> TopologyChange | None:
         random = self.random
         if pair not in links:
@@ -234,6 +234,8 @@ class PlansStage:
             if self._is_whole(rest, level, near):
                 del links[pair]
                 return TopologyChange(near=near, far=far, before=before, after=0, address=self.addresses[far])
+            return None
+        if self.forwarding[scope] == "coloured":  # where costs mean nothing
             return None
         after = random.choice([cost for cost in _COSTS if cost != before])
         return TopologyChange(near=near, far=far, before=before, after=after, address=self.addresses[far])
@@ -324,6 +326,15 @@ class PlansStage:
                 if lost:
                     self.anomaly("lost-write", f"{wish.reader.name} never got {summary(lost)}")
 
+    def _check_trees(self) -> None:
+        """Where events are to go by a scope's tree, they do."""
+        until = self.world.now + _PLANNED_WITHIN
+        while self.world.now < until and detours(self.brokers()):
+            self.world.run(self.world.now + SECOND)
+        found = detours(self.brokers())
+        if found:
+            self.anomaly("off-tree", f"members that are reached by other links than a tree's: {found}")
+
     def statistics(self) -> dict[str, int]:
         relays = [broker.network.relay for broker in self.brokers().values()]
         counts = Counter(
@@ -333,6 +344,7 @@ class PlansStage:
                 "published": len(self.oracle.events),
                 "delivered": self.oracle.deliveries,
                 "held": sum(relay.held.held for relay in relays),
+                "coloured-scopes": sum(policy == "coloured" for policy in self.forwarding.values()),
             }
         )
         return dict(sorted((counts + self.counts).items()))

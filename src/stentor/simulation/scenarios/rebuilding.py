@@ -89,7 +89,7 @@ class _Stage(PlansStage):
         self._check_end()
 
     def _ask_for_plan(self) -> None:
-        scope = self.random.choice(self.scopes())
+        scope = self.random.choice(self.topology.scopes())
         roots, links = self.roots(scope), self.links
         plan = self.draw_plan(scope) if roots else None
         self.links = links  # nobody knows yet what becomes of it
@@ -108,7 +108,7 @@ class _Stage(PlansStage):
 
     def _hand_over(self) -> None:
         """A root is about to leave, and thinks better of it."""
-        for root in self.roots(self.random.choice(self.scopes())):
+        for root in self.roots(self.random.choice(self.topology.scopes())):
             self.counts["handed-over"] += 1
             self.world.tell(self.addresses[root], RootsLeave())
 
@@ -141,7 +141,7 @@ class _Stage(PlansStage):
     def _restless(self) -> list[str]:
         """Return what has not come to rest."""
         brokers, found = self.brokers(), []
-        for scope in self.scopes():
+        for scope in self.topology.scopes():
             inside = {name: broker.network.colouring.of_scope(scope) for name, broker in brokers.items()}
             colours = {name: each for name, each in inside.items() if each is not None}
             found += illegalities({name: each.tree.view() for name, each in colours.items()})

@@ -1,5 +1,6 @@
 """The times of waves: what is configured fits together, and whoever is refused is told what would do."""
 
+import msgspec
 import pytest
 
 from stentor.model.colours.wave_timing import ColourSettings, timing_of
@@ -23,3 +24,19 @@ def test_the_smallest_period_that_is_told_works(delay_max: float) -> None:
         assert timing_of(ColourSettings(period=told, height=height, delay_max=delay_max)).period == told
         with pytest.raises(InvalidInput):
             timing_of(ColourSettings(period=told - 0.002, height=height, delay_max=delay_max))
+
+
+@pytest.mark.req("CO-01")
+def test_an_audit_takes_as_many_rounds_as_fit_into_its_time_and_at_least_one() -> None:
+    settings = ColourSettings(period=2, delay_max=0.1, height=5)
+    assert timing_of(settings).audit_rounds == 0, "that is left to the audit"
+    for seconds, rounds in ((0.1, 1), (2.5, 1), (25.0, 10), (27.0, 10)):
+        assert timing_of(msgspec.structs.replace(settings, audit=seconds)).audit_rounds == rounds
+
+
+@pytest.mark.req("CO-01")
+def test_the_bound_counts_an_audit_that_takes_longer_than_a_round() -> None:
+    settings = ColourSettings(period=2, delay_max=0.1, height=5)
+    usual = timing_of(settings).bound()
+    assert timing_of(msgspec.structs.replace(settings, audit=1.0)).bound() == usual
+    assert timing_of(msgspec.structs.replace(settings, audit=25.0)).bound() == pytest.approx(usual + 25.0 - 2.5)

@@ -79,3 +79,11 @@ def test_a_change_that_was_prepared_in_new_is_current_after_the_rotation_and_not
     view = tree.view()
     assert view.at(tree.round % 3).parent == view.at((tree.round + 1) % 3).parent == "b"
     assert view.at((tree.round + 2) % 3).parent == "a"
+
+
+def test_neighbours_in_the_tree_are_those_of_the_next_waves() -> None:
+    tree = placed()
+    tree.adopt("b")
+    assert [tree.has_edge(name) for name in ("a", "b", "c")] == [True, True, False]
+    tree.part()
+    assert [tree.has_edge(name) for name in ("a", "b")] == [False, True]

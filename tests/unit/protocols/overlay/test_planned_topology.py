@@ -141,6 +141,16 @@ def test_a_link_that_fails_is_missing_from_both_sides_at_once() -> None:
 
 
 @pytest.mark.req("CO-13")
+def test_a_link_that_is_away_when_the_plan_is_heard_of_and_comes_back_is_used_if_the_plan_is_about_its_cost() -> None:
+    graph = row(1000, 1000)
+    link_down(graph, "b1", "b2")
+    topology = planned(graph, costs("b1", "b2", 1000, 300))
+    link_up(graph, "b1", "b2", 1000)
+    for side in (BEFORE, AFTER):
+        assert on(graph, topology, side).distance("b2") == (1000,)
+
+
+@pytest.mark.req("CO-13")
 def test_links_that_no_plan_speaks_of_change_on_both_sides() -> None:
     graph = row(1000, 1000)
     topology = planned(graph, costs("b1", "b2", 1000, 300))
@@ -193,6 +203,15 @@ def test_a_unit_keeps_its_other_links_to_a_unit_if_one_goes() -> None:
     both = planned(graph, goes("y/a", "z/a", 500), goes("z/b", "y/b", 500))
     assert both.edit(known, AFTER).gateways == (Gateway("x", 1, 500),)
     assert on(graph, both, AFTER).distance("z") is None
+
+
+@pytest.mark.req("CO-05")
+def test_of_several_links_between_units_one_that_gets_cheaper_is_the_cheapest_after_the_plan() -> None:
+    graph = campus()
+    for after, expected in ((1, 1), (9000, 500)):
+        topology = planned(graph, costs("y/b", "z/b", 700, after))
+        assert on(graph, topology, AFTER).distance("z") == (500 + expected, 100)
+        assert on(graph, topology, BEFORE).distance("z") == (1000, 100)
 
 
 @pytest.mark.req("CO-05")
