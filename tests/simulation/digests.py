@@ -22,7 +22,7 @@ SEEDS = {  # how many, and how many at a time: a sample of which `make soak` has
     "network": (60, 10),
     "overlay": (120, 40),
     "plans": (30, 6),
-    "rebuilding": (20, 5),
+    "rebuilding": (10, 2),
 }
 CHUNKS = [(name, first, step) for name, (count, step) in SEEDS.items() for first in range(0, count, step)]
 FAULTS = {  # what has to happen somewhere in these seeds, or they would prove little
