@@ -8,7 +8,7 @@ ROUNDS ?= 3
 WORKERS ?= $(shell expr $$(nproc || echo 2) + 2)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-shuffled digests violations soak bench bench-against bench-matching bench-network bench-durable bench-ledgers bench-backlog bench-growth bench-spark bench-traces lock clean
+.PHONY: help setup demo test test-shuffled digests violations soak bench bench-against bench-matching bench-network bench-durable bench-ledgers bench-backlog bench-growth bench-colours bench-spark bench-traces lock clean
 
 help: ## what can be made here
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -71,6 +71,9 @@ bench-growth: $(READY) ## idle cost and memory by lives of publishers, topics, n
 
 bench-spark: $(READY) ## source, sink, matching and audit in Spark beside what only moves the bytes: table, JSON, plot
 	$(BIN)/python -m benchmarks.spark --rounds $(ROUNDS)
+
+bench-colours: $(READY) ## 22 brokers rebuilt by plans and at once, under load; many changes; healing: table, JSON, plot
+	$(BIN)/python -m benchmarks.colours
 
 bench-traces: $(READY) ## a fabric that tells traces beside one that does not, and what traces take on the disk: tables, JSON
 	$(BIN)/python -m benchmarks.traces

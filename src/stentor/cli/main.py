@@ -18,7 +18,7 @@ COMMANDS: Final = {  # where each is, in the order of the help
     "map": "network.network_map.network_map",
     "route": "network.route.route",
     "explain": "network.explain.explain",
-    "reconfigure": "network.reconfigure.reconfigure",
+    "reconfigure": "topology.reconfigure.reconfigure",
     "corrupt": "network.corrupt.corrupt",
     "demo": "demo.play.demo",
     "simulate": "simulate.simulate",
