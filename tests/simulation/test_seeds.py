@@ -12,6 +12,7 @@ MENDED = (
     ("delivery", 846),  # one that had forgotten events was asked for them, so nobody else was
     ("delivery", 857),  # letters of a life of which no fact was there
     ("delivery", 876),  # a stored reader insisted on a batch that had expired since it was planned
+    ("fabric", 75),  # a home whose answers came too late again and again was looked for without end
     ("fabric", 158),  # a subscriber was registered here while its grant was taken back there
     ("fabric", 167),  # the only repository that knew that a subscriber had left died: nobody promised more
     ("fabric", 182),  # a beginning left out what was found to be damaged in that moment
