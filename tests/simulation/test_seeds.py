@@ -18,6 +18,7 @@ MENDED = (
     ("fabric", 182),  # a beginning left out what was found to be damaged in that moment
     ("fabric", 193),  # a subscriber that was about to leave was told that it was fenced, since it had left
     ("fabric", 263),  # a node that has left and throws its ledger away has no machine for the topic
+    ("fabric", 273),  # records of what counted as forgotten stayed, since a member had died meanwhile
     ("fabric", 277),  # events were forgotten while members were away that had registered a subscriber
 )
 

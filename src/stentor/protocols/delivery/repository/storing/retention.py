@@ -22,7 +22,8 @@ class Retention:
     A record is deletable when every living repository of the bundle has it, every subscriber it was meant for has
     acknowledged it, every member is here and has registered what is registered here, and the topic's `keep` time is
     over. A member that is away may go on without us and register a subscriber, who must get what is published here from
-    then on. `expire` and `most` override the last three, with a warning.
+    then on; but what others have forgotten, and counts as forgotten here, nobody gets any more. `expire` and `most`
+    override the last three, with a warning.
     """
 
     def __init__(
@@ -100,7 +101,8 @@ class Retention:
         lagging = [each for each in concerned if not self._is_cared_for(each, line, stream)]
         expired = bool(terms.expire) and age > terms.expire
         expired = expired or (bool(terms.most) and line.end <= self._log.horizon - terms.most)
-        if not expired and (lagging or not knows_all or age <= terms.keep):
+        may_be_wanted = line.last > stream.floor and not knows_all  # by whom one that is away has registered
+        if not expired and (lagging or may_be_wanted or age <= terms.keep):
             return False
         for each in lagging:
             self._state.report("warning", "events expired", subscriber=each.name, events=line.length)

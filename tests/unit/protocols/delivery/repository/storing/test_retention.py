@@ -54,3 +54,19 @@ def test_events_expire_while_a_member_is_away() -> None:
     assert kept(bundle, "r1") == 5
     bundle.pass_time(60_000, 250)
     assert kept(bundle, "r1") == 0
+
+
+def test_what_others_have_forgotten_and_counts_as_forgotten_here_goes_whoever_is_away() -> None:
+    bundle = PaperBundle("r1", "r2", "r3", keep=1)
+    bundle.recover("publisher", "shop", "r1")
+    bundle.unreadable = {"r2"}  # so it cannot look at its records while the others do
+    bundle.publish(1, 5)
+    bundle.pass_time(2 * LOOK)
+    log = bundle.repositories["r2"].log
+    assert [kept(bundle, name) for name in bundle.repositories] == [0, 0, 0]
+    assert log.first < log.next, "it still has the records"
+    bundle.kill("r3")
+    bundle.pass_time(3000)
+    bundle.unreadable.clear()
+    bundle.pass_time(2 * LOOK)
+    assert log.first == log.next
