@@ -76,7 +76,7 @@ class FaultScript:
         """The owner looks after those that joined or left: who had that written down may have died with it."""
         members = self._participants.members()
         for repository in self._participants.repositories.values():
-            if repository.returning and not repository.left and not repository.dead:
+            if repository.returning and not repository.dead:
                 self._add_back(repository)
             elif repository.joining and not repository.leaving and repository.short in members:
                 self._participants.owner.wish(
@@ -85,9 +85,7 @@ class FaultScript:
                     repositories=(repository.short,),
                     principals=(repository.principal,),
                 )
-            elif (repository.leaving and not repository.left and not repository.dead) or (
-                repository.left and repository.returning
-            ):
+            elif repository.leaving and not repository.left and not repository.dead:
                 others = [name for name in members if name != repository.short]
                 self._participants.owner.wish(TopicTask.REMOVE_REPOSITORY, others, repositories=(repository.short,))
 

@@ -325,7 +325,8 @@ class SimRepository(SimProcess):
         registry = self.repository.registry
         self.crash("discards its ledger")
         self.throw_away(registry)
-        if registry.deleted:  # its process goes on, and manages nothing until it is invited
+        if registry.deleted or self.returning:  # its process goes on, and manages nothing until it is invited
+            self.left = self.leaving = False
             self.world.after(self.ledgers.draw_delay(), self.start)
 
     def throw_away(self, registry: Registry) -> None:
