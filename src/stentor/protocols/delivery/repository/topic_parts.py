@@ -84,7 +84,7 @@ class TopicParts:
         self.gossip = gossip = Gossip(state, feeds, commits, members, syncs, lives, units)
         self.subscriptions = subscriptions = TopicSubscriptions(state, units, syncs)
         self.starts = starts = StartPositions(state)
-        self.subscribers = SubscriberAdmission(state, feeds, holders, subscriptions, starts, syncs, answers)
+        self.subscribers = SubscriberAdmission(state, feeds, members, holders, subscriptions, starts, syncs, answers)
         self.admission = Admission(state, commits, members, egress, lives, holders, units, answers, self.subscribers)
         self.membership = OwnMembership(state, gossip, holders, syncs)
         self.notices = AccessNotices(state)
