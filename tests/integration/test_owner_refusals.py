@@ -15,6 +15,8 @@ from stentor.model.errors import Refusal, Refused
 from stentor.model.trust.request_topic import requests_pattern
 from stentor.wire.letter import read, write
 
+pytestmark = pytest.mark.req("RD-01")
+
 
 async def answer(fabric: Fabric, name: str, code: Refusal | None, asked: list[str], ready: asyncio.Event) -> None:
     """Answer whoever asks a repository with a code; it knows nothing else."""

@@ -11,6 +11,8 @@ from stentor.model.errors import Refusal
 from stentor.model.ids import publisher_id
 from stentor.protocols.delivery.transport import LetterReceived
 
+pytestmark = pytest.mark.req("RD-01")
+
 REMOVE: dict[str, Any] = {"task": TopicTask.REMOVE_REPOSITORY, "repositories": ("r4",)}
 REVOKE: dict[str, Any] = {"task": TopicTask.REVOKE, "role": "subscriber", "name": "late"}
 LEAVE: dict[str, Any] = {"task": TopicTask.LEAVE, "name": "late"}
