@@ -22,6 +22,7 @@ MENDED = (
     ("fabric", 273),  # records of what counted as forgotten stayed, since a member had died meanwhile
     ("fabric", 277),  # events were forgotten while members were away that had registered a subscriber
     ("fabric", 506),  # a publisher that had moved was taken to be where it was before, in the step that heard of it
+    ("fabric", 554),  # an owner asked again faster than two repositories found out what each had registered apart
     ("fabric", 672),  # names were registered once more at one that was cut off, as if they had never been
     ("fabric", 768),  # one that had just begun again refused to remove a member that was added while it was away
 )
