@@ -25,6 +25,7 @@ MENDED = (
     ("fabric", 554),  # an owner asked again faster than two repositories found out what each had registered apart
     ("fabric", 672),  # names were registered once more at one that was cut off, as if they had never been
     ("fabric", 768),  # one that had just begun again refused to remove a member that was added while it was away
+    ("fabric", 963),  # what one alone had synced last rotted: no ledger can tell that from what was torn
 )
 
 

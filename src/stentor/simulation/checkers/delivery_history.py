@@ -121,6 +121,10 @@ class DiskContents:
         spans.update(self.skipped[line.stream])
         return spans.covers(line.first, line.last)
 
+    def has_all_of(self, other: "DiskContents") -> bool:
+        """Whether every event that is on another disk is on this one, too."""
+        return all(self.durable[stream].covers(*span) for stream, spans in other.durable.items() for span in spans)
+
     def keeps(self, key: Key) -> bool:
         """Whether it can be relied upon for this."""
         there = self.durable.has(key) or self.collected.has(key)

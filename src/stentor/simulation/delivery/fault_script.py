@@ -215,9 +215,15 @@ class FaultScript:
         depot.start()
 
     def _rot(self) -> bool:
-        """Only where others have the same: what is nowhere else cannot be repaired."""
+        """Only where another one has the same: what is nowhere else cannot be repaired, and what was synced last no
+        ledger can tell from what a power cut has torn (decision 19).
+        """
         repository = self._depot()
-        return repository is not None and self._has_heir(repository) and repository.rot(self._world.random)
+        if repository is None:
+            return False
+        heirs = [each for each in self._survivors(repository, mates=True) if each.has_caught_up]
+        has_copy = any(each.shelf.has_all_of(repository.shelf) for each in heirs)
+        return has_copy and repository.rot(self._world.random)
 
     def _rot_body(self) -> bool:
         """Also where nobody else has the same: then it must be told that it is lost."""
