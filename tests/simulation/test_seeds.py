@@ -21,6 +21,7 @@ MENDED = (
     ("fabric", 263),  # a node that has left and throws its ledger away has no machine for the topic
     ("fabric", 273),  # records of what counted as forgotten stayed, since a member had died meanwhile
     ("fabric", 277),  # events were forgotten while members were away that had registered a subscriber
+    ("fabric", 333),  # epochs were compared with the numbers that one gave when it had left and come back
     ("fabric", 506),  # a publisher that had moved was taken to be where it was before, in the step that heard of it
     ("fabric", 554),  # an owner asked again faster than two repositories found out what each had registered apart
     ("fabric", 672),  # names were registered once more at one that was cut off, as if they had never been
