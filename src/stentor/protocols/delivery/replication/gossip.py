@@ -247,9 +247,8 @@ class Gossip:
         peer = self.bundle.peers.get(event.sender)
         if peer is None:
             if isinstance(event, GossipFacts) and not self._registry.created:
-                self._news.learnt += self._registry.merge(
-                    event.facts
-                )  # a repository of the topic says that we are one too
+                # A repository of the topic says that we are one too.
+                self._news.learnt += self._registry.merge(event.facts)
             if not self._registry.was_member(event.sender):
                 return
             peer = self.bundle.dismiss(event.sender)
