@@ -1,9 +1,12 @@
 """A repository forgets nothing while a member is away: that one may have registered a subscriber who has not got it."""
 
 import pytest
-from tests.paper.bundle import PaperBundle
+from tests.paper.bundle import TOPIC, PaperBundle
 
 from stentor.model.control import Persistent, RecoveryResponse, TopicTask
+from stentor.model.ids import publisher_id
+from stentor.model.stored.reading import StockRequest
+from stentor.protocols.delivery.transport import LetterReceived
 
 pytestmark = pytest.mark.req("GE-15")
 
@@ -70,3 +73,14 @@ def test_what_others_have_forgotten_and_counts_as_forgotten_here_goes_whoever_is
     bundle.unreadable.clear()
     bundle.pass_time(2 * LOOK)
     assert log.first == log.next
+
+
+def test_events_are_kept_for_a_reader_at_rest_where_it_reads() -> None:
+    """It asks those that store everything, wherever it is: that a storage for a unit has them does not help it."""
+    bundle = PaperBundle("r1", "north1", units={"north1": "north"}, copies=1, keep=1)
+    request = StockRequest(TOPIC, "reader", 1, "audit", "", enrol=True, node="north/b1")
+    bundle.step("r1", LetterReceived(publisher_id("", "reader"), [request], requester="reader"))
+    bundle.recover("publisher", "shop", "r1")
+    bundle.publish(1, 5)
+    bundle.pass_time(3 * LOOK)
+    assert kept(bundle, "r1") == 5
