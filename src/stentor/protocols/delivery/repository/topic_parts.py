@@ -89,7 +89,7 @@ class TopicParts:
         self.membership = OwnMembership(state, gossip, holders, syncs)
         self.notices = AccessNotices(state)
         self.damage = damage = Damage(state, feeds, gossip)
-        self.retention = Retention(state, members, commits, egress, tracer)
+        self.retention = Retention(state, members, commits, egress, units, tracer)
         self.closing = LifeClosing(state, gossip, syncs, tracer)
         self.gap_closing = gaps = GapClosing(state, gossip, holders, egress, lives)
         self.reporter = reporter = TopicStatus(state, feeds, holders, commits, lives, damage)

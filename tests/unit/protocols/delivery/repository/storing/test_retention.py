@@ -3,7 +3,7 @@
 import pytest
 from tests.paper.bundle import TOPIC, PaperBundle
 
-from stentor.model.control import Persistent, RecoveryResponse, TopicTask
+from stentor.model.control import Migrate, Persistent, RecoveryResponse, TopicTask
 from stentor.model.ids import publisher_id
 from stentor.model.stored.reading import StockRequest
 from stentor.protocols.delivery.transport import LetterReceived
@@ -84,3 +84,16 @@ def test_events_are_kept_for_a_reader_at_rest_where_it_reads() -> None:
     bundle.publish(1, 5)
     bundle.pass_time(3 * LOOK)
     assert kept(bundle, "r1") == 5
+
+
+def test_who_lacks_what_is_forgotten_since_a_finer_storage_keeps_it_is_steered_here_no_longer() -> None:
+    """It would be told of what comes after that."""
+    bundle = PaperBundle("r1", "north1", units={"north1": "north"}, copies=1, keep=1)
+    bundle.recover("publisher", "shop", "r1")
+    bundle.recover("subscriber", "billing", "r1", node="north/b1")
+    bundle.publish(1, 5)
+    assert "billing" in bundle.repositories["r1"].feeds.cursors
+    bundle.pass_time(3 * LOOK)
+    assert kept(bundle, "r1") == 0, "the storage of its unit keeps them for it"
+    assert "billing" not in bundle.repositories["r1"].feeds.cursors
+    assert bundle.told(Migrate, "billing")
