@@ -12,6 +12,7 @@ MENDED = (
     ("delivery", 182),  # one that had left when its owner added it back was never started again
     ("delivery", 633),  # what a reader at rest lacked was forgotten where it reads, since a finer storage had it
     ("delivery", 677),  # a coarser storage passed over what it had forgotten for a subscriber whom it still steered
+    ("delivery", 739),  # traces of one that left and came back ended with its ledger, which those of a node do not
     ("delivery", 846),  # one that had forgotten events was asked for them, so nobody else was
     ("delivery", 857),  # letters of a life of which no fact was there
     ("delivery", 876),  # a stored reader insisted on a batch that had expired since it was planned

@@ -323,6 +323,7 @@ class SimRepository(SimProcess):
     def _discard(self, discard: Discard) -> None:  # noqa: ARG002
         assert self.repository is not None
         registry = self.repository.registry
+        self._traces.tell()  # a node does not end with a topic, and tells them later
         self.crash("discards its ledger")
         self.throw_away(registry)
         if registry.deleted or self.returning:  # its process goes on, and manages nothing until it is invited
