@@ -9,15 +9,27 @@ from stentor.simulation.scenarios import SCENARIOS
 OPEN: dict[tuple[str, int], set[str]] = {}
 # Seeds beyond the sample that failed once, each for a reason of its own.
 MENDED = (
+    ("delivery", 182),  # one that had left when its owner added it back was never started again
+    ("delivery", 633),  # what a reader at rest lacked was forgotten where it reads, since a finer storage had it
+    ("delivery", 677),  # a coarser storage passed over what it had forgotten for a subscriber whom it still steered
+    ("delivery", 739),  # traces of one that left and came back ended with its ledger, which those of a node do not
     ("delivery", 846),  # one that had forgotten events was asked for them, so nobody else was
     ("delivery", 857),  # letters of a life of which no fact was there
     ("delivery", 876),  # a stored reader insisted on a batch that had expired since it was planned
+    ("fabric", 75),  # a home whose answers came too late again and again was looked for without end
     ("fabric", 158),  # a subscriber was registered here while its grant was taken back there
     ("fabric", 167),  # the only repository that knew that a subscriber had left died: nobody promised more
     ("fabric", 182),  # a beginning left out what was found to be damaged in that moment
     ("fabric", 193),  # a subscriber that was about to leave was told that it was fenced, since it had left
     ("fabric", 263),  # a node that has left and throws its ledger away has no machine for the topic
+    ("fabric", 273),  # records of what counted as forgotten stayed, since a member had died meanwhile
     ("fabric", 277),  # events were forgotten while members were away that had registered a subscriber
+    ("fabric", 333),  # epochs were compared with the numbers that one gave when it had left and come back
+    ("fabric", 506),  # a publisher that had moved was taken to be where it was before, in the step that heard of it
+    ("fabric", 554),  # an owner asked again faster than two repositories found out what each had registered apart
+    ("fabric", 672),  # names were registered once more at one that was cut off, as if they had never been
+    ("fabric", 768),  # one that had just begun again refused to remove a member that was added while it was away
+    ("fabric", 963),  # what one alone had synced last rotted: no ledger can tell that from what was torn
 )
 
 

@@ -456,8 +456,7 @@ class Registrar:
         done: Sequence[Refusal] = (),
     ) -> RegistrationReceipt:
         """Tell one after the other until one has done it; whoever is slow may still answer meanwhile."""
-        waiting = list(repositories)
-        asked, refusal = 0, None
+        waiting, asked, refusal = list(repositories), 0, None
         with self._asking(registration, believes) as queue:
             while waiting or asked:
                 if waiting:
@@ -472,8 +471,9 @@ class Registrar:
                 asked -= 1
                 if receipt.code is None or receipt.code in done:
                     return receipt
-                refusal = Refused(receipt.code, receipt.reason)
-                if receipt.code is not Refusal.UNKNOWN:
+                if refusal is None or receipt.code is not Refusal.BUSY:  # which says less than that it is not known
+                    refusal = Refused(receipt.code, receipt.reason)
+                if receipt.code not in (Refusal.UNKNOWN, Refusal.BUSY):
                     break
         raise refusal or Unreachable(f"no answer from {' or '.join(repositories)} within {within:g} s")
 

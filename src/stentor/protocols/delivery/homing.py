@@ -40,9 +40,9 @@ class Homing:
         self._decide_at = NEVER
         self._asked_at = 0
         self._answers: dict[str, _Answer] = {}
-        # Looks in a row that the home has won, or lost. Invariant: one of them is 0.
-        self._won = 0
-        self._lost = 0
+        # Invariant: one of them is 0.
+        self._won = 0  # looks in a row that the home has won
+        self._lost = 0  # looks that it has lost since it last won one; at some in between it may have been silent
 
     @property
     def due(self) -> int:
@@ -101,7 +101,7 @@ class Homing:
         home, here = self._answers.get(self.home), self._answers.get(current)
         self._look_later(min(2 * self._wait, self._settings.look_longest) if home is None else self._pause)
         if home is None:
-            self._won = self._lost = 0
+            self._won = 0  # but it is no nearer than it was
         elif here is None or (home.level, home.round_trip) <= (here.level, 3 * here.round_trip // 2 + _JITTER):
             self._won, self._lost = self._won + 1, 0
         else:

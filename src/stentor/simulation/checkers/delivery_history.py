@@ -57,7 +57,7 @@ class DiskContents:
         self.unit = unit  # that it serves
         self.durable = Numbers()
         self.stored = Numbers()  # what it stored at any time
-        self.sequences: dict[Key, int] = {}  # the sequence number of each
+        self.sequences: dict[Key, int] = {}  # the first sequence number of each: one that left and came back has others
         self.skipped = Numbers()  # nobody in the unit that it serves wants them
         self.voided: dict[Key, int] = {}  # since when it does not wait for these any more
         self.facts: dict[str, bytes] = {}
@@ -77,7 +77,7 @@ class DiskContents:
                 self.durable[line.stream].add(line.first, line.last)
                 self.stored[line.stream].add(line.first, line.last)
                 for offset in range(line.length):
-                    self.sequences[*line.stream, line.first + offset] = line.sequence + offset
+                    self.sequences.setdefault((*line.stream, line.first + offset), line.sequence + offset)
                 self.doubtful[line.stream].remove(line.first, line.last)
             elif line.kind is RecordKind.SKIPPED:
                 self.skipped[line.stream].add(line.first, line.last)
@@ -120,6 +120,10 @@ class DiskContents:
         spans = self.stored[line.stream].copy()
         spans.update(self.skipped[line.stream])
         return spans.covers(line.first, line.last)
+
+    def has_all_of(self, other: "DiskContents") -> bool:
+        """Whether every event that is on another disk is on this one, too."""
+        return all(self.durable[stream].covers(*span) for stream, spans in other.durable.items() for span in spans)
 
     def keeps(self, key: Key) -> bool:
         """Whether it can be relied upon for this."""

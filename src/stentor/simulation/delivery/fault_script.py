@@ -76,7 +76,7 @@ class FaultScript:
         """The owner looks after those that joined or left: who had that written down may have died with it."""
         members = self._participants.members()
         for repository in self._participants.repositories.values():
-            if repository.returning and not repository.left and not repository.dead:
+            if repository.returning and not repository.dead:
                 self._add_back(repository)
             elif repository.joining and not repository.leaving and repository.short in members:
                 self._participants.owner.wish(
@@ -85,9 +85,7 @@ class FaultScript:
                     repositories=(repository.short,),
                     principals=(repository.principal,),
                 )
-            elif (repository.leaving and not repository.left and not repository.dead) or (
-                repository.left and repository.returning
-            ):
+            elif repository.leaving and not repository.left and not repository.dead:
                 others = [name for name in members if name != repository.short]
                 self._participants.owner.wish(TopicTask.REMOVE_REPOSITORY, others, repositories=(repository.short,))
 
@@ -217,9 +215,15 @@ class FaultScript:
         depot.start()
 
     def _rot(self) -> bool:
-        """Only where others have the same: what is nowhere else cannot be repaired."""
+        """Only where another one has the same: what is nowhere else cannot be repaired, and what was synced last no
+        ledger can tell from what a power cut has torn (decision 19).
+        """
         repository = self._depot()
-        return repository is not None and self._has_heir(repository) and repository.rot(self._world.random)
+        if repository is None:
+            return False
+        heirs = [each for each in self._survivors(repository, mates=True) if each.has_caught_up]
+        has_copy = any(each.shelf.has_all_of(repository.shelf) for each in heirs)
+        return has_copy and repository.rot(self._world.random)
 
     def _rot_body(self) -> bool:
         """Also where nobody else has the same: then it must be told that it is lost."""

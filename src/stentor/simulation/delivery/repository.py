@@ -323,9 +323,11 @@ class SimRepository(SimProcess):
     def _discard(self, discard: Discard) -> None:  # noqa: ARG002
         assert self.repository is not None
         registry = self.repository.registry
+        self._traces.tell()  # a node does not end with a topic, and tells them later
         self.crash("discards its ledger")
         self.throw_away(registry)
-        if registry.deleted:  # its process goes on, and manages nothing until it is invited
+        if registry.deleted or self.returning:  # its process goes on, and manages nothing until it is invited
+            self.left = self.leaving = False
             self.world.after(self.ledgers.draw_delay(), self.start)
 
     def throw_away(self, registry: Registry) -> None:

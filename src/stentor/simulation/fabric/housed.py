@@ -21,7 +21,7 @@ from stentor.nodes.client_api import (
     ResumePublishing,
     TurnEnded,
 )
-from stentor.protocols.delivery.transport import EventsReceived, LetterReceived, Publish, SendLetter
+from stentor.protocols.delivery.transport import EventsReceived, LetterReceived, LinkUp, Publish, SendLetter
 from stentor.simulation.delivery.process import SimProcess
 from stentor.simulation.fabric.brokers import HEARTBEAT, FabricStage
 from stentor.simulation.fabric.watched import WatchedTrail
@@ -126,7 +126,9 @@ class Housed(SimProcess):
     def stepped(self, inputs: Sequence[Input], effects: list[Effect]) -> None:
         """The machine inside the node has made a step."""
         for happened in inputs:
-            if isinstance(happened, EventsReceived | LetterReceived):
+            if isinstance(happened, LinkUp) and not self.is_repository:
+                self.node = happened.node  # it may publish in this step, and its application hears of the link after it
+            elif isinstance(happened, EventsReceived | LetterReceived):
                 self.world.history.watch(self.name, self.node, happened.blocks)
         first, *more = inputs or (TurnEnded(),)  # a repository that has opened a ledger may have heard nothing
         did = self.did(first, effects)

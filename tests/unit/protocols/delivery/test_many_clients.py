@@ -1,10 +1,13 @@
 """A topic has many clients: what concerns one of them does not name all the others."""
 
 import msgspec
-from tests.paper.bundle import PaperBundle
+from tests.paper.bundle import KEEPER, TOPIC, PaperBundle
 
-from stentor.model.control import FactsRequest, GossipFacts, RegistrationReceipt, TopicTask
+from stentor.model.communication import repository_name
+from stentor.model.control import FactsRequest, GossipFacts, GossipState, RegistrationReceipt, TopicTask
+from stentor.model.ids import publisher_id
 from stentor.model.reports.report import TopicReport
+from stentor.protocols.delivery.transport import LetterReceived
 
 
 def grant(bundle: PaperBundle, *names: str, to: str = "r1") -> None:
@@ -64,6 +67,17 @@ def test_two_that_have_registered_something_apart_compare_all() -> None:
     bundle.pass_time(4000)
     for repository in bundle.repositories.values():
         assert {"east", "west"} <= repository.registry.grants("subscriber").keys()
+
+
+def test_versions_are_compared_also_if_one_that_cannot_tell_goes_on_registering() -> None:
+    bundle = PaperBundle("r1", "r2")
+    bundle.pass_time(2000)
+    bundle.said.clear()
+    for digest in (1, 2, 3):
+        state = GossipState(TOPIC, "r2", ready=True, held=(), facts=digest)
+        bundle.step("r1", LetterReceived(publisher_id(KEEPER, repository_name("r2")), [state]))
+    asked = [event for _, event in bundle.said if isinstance(event, FactsRequest)]
+    assert [bool(request.versions) for request in asked] == [False, True, False]
 
 
 def test_a_long_history_is_compared_by_versions() -> None:

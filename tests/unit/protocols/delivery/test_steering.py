@@ -365,6 +365,16 @@ def test_one_that_is_nearer_or_finer_by_now_becomes_its_first_choice() -> None:
         assert steering.due == NEVER
 
 
+def test_one_that_is_far_or_silent_each_time_is_its_first_choice_no_longer() -> None:
+    """An answer that comes too late for a look is like none: a home so far away must not be looked for without end."""
+    steering = steered("a")
+    moved(steering, SECOND, "b")
+    for delays in ((50,), (), (50,), (), (50,)):
+        assert steering.due != NEVER
+        assert look(steering, ("b", 1), *(("a", delay) for delay in delays)) == []
+    assert steering.due == NEVER
+
+
 def test_it_does_not_look_for_one_that_is_no_member_any_more() -> None:
     steering = steered("a")
     moved(steering, SECOND, "b")

@@ -54,9 +54,9 @@ class PeerRepository:
         "asked",
         "cares",
         "facts",
-        "facts_asked",
         "heard",
         "inspected",
+        "is_asked_by_digest",
         "is_ready",
         "lines",
         "name",
@@ -90,7 +90,7 @@ class PeerRepository:
         self.told = False  # it has told us all that it has, and we have heard all that it told since then
         self.whole = 0  # when it last told us all that it has
         self.facts = 0  # the digest of its registry
-        self.facts_asked = 0, 0  # our digest and its own, when it was last asked what it has registered
+        self.is_asked_by_digest = False  # it has registered what we have not, and was asked what came after our digest
         self.passed = 0  # the last of its numbers under which it passed on something to us
         self.asked = 0  # when it was asked for events; 0 if nothing is under way
         self.wanted: dict[StreamId, Spans] = {}  # the events that it was last asked for

@@ -247,9 +247,8 @@ class Gossip:
         peer = self.bundle.peers.get(event.sender)
         if peer is None:
             if isinstance(event, GossipFacts) and not self._registry.created:
-                self._news.learnt += self._registry.merge(
-                    event.facts
-                )  # a repository of the topic says that we are one too
+                # A repository of the topic says that we are one too.
+                self._news.learnt += self._registry.merge(event.facts)
             if not self._registry.was_member(event.sender):
                 return
             peer = self.bundle.dismiss(event.sender)
@@ -363,6 +362,8 @@ class Gossip:
                 self._news.is_passed_over |= self._floors.follow(stream, held, self.membership.living)
         if state.facts != self._registry.digest:
             self._ask_facts(peer)
+        else:
+            peer.is_asked_by_digest = False
         self.sharing.is_shared()
         if (state.whole or state.syncs or state.leaving) and state.syncs != self._table.digest:
             self._syncs.tell_all(peer)
@@ -373,11 +374,10 @@ class Gossip:
         mine = self._registry.introduction(self._settings.name)
         if mine:
             self._state.say(GossipFacts(self._topic, self._settings.name, facts=mine), peer)
-        digest, asked = self._registry.digest, peer.facts_asked
         if self._registry.registered_since(peer.facts) is None:  # else it lacks something, and asks us
-            peer.facts_asked = digest, peer.facts
-            has_asked = peer.facts_asked == asked  # … what was registered since then, and it could not tell
-            versions, since = (self._registry.versions(), 0) if has_asked else ({}, digest)
+            # Every second time in a row, since it could not tell: the digests may change without end meanwhile.
+            versions, since = (self._registry.versions(), 0) if peer.is_asked_by_digest else ({}, self._registry.digest)
+            peer.is_asked_by_digest = not peer.is_asked_by_digest
             self._state.say(FactsRequest(self._topic, self._settings.name, versions=versions, digest=since), peer)
 
     def _tell_steering(self, peer: PeerRepository) -> None:

@@ -105,6 +105,20 @@ class MembershipView:
         return self.is_here and all(peer.facts == self._state.registry.digest for peer in members)
 
     @property
+    def may_lack_facts(self) -> bool:
+        """Whether another member may have registered what we have not, and may still tell us. One that is silent is
+        waited for as long as one that may have gone on without us: it may never come back.
+        """
+        return any(self._may_know_more(peer) for peer in self._bundle.peers.values() if not peer.is_departed)
+
+    def _may_know_more(self, peer: PeerRepository) -> bool:
+        if peer not in self.heard:
+            return self._step.now - max(peer.heard, self.since) < self._settings.absence
+        registry = self._state.registry
+        is_behind = registry.registered_since(peer.facts) is not None
+        return not (peer.retold and (is_behind or peer.facts == registry.digest))
+
+    @property
     def turned_at(self) -> int:
         """When somebody, ourselves included, last came or went."""
         living = self.living

@@ -24,6 +24,13 @@ from stentor.protocols.delivery.repository.topic_state import TopicState
 from stentor.protocols.delivery.transport import SendLetter
 
 _KEEP = 86_400  # seconds
+_REFUSED_BY_REGISTRY = (  # tasks that are refused for what is registered, or is not, and for nothing else
+    TopicTask.CREATE,
+    TopicTask.REVOKE,
+    TopicTask.LEAVE,
+    TopicTask.ADD_REPOSITORY,
+    TopicTask.REMOVE_REPOSITORY,
+)
 
 
 class OwnerRequests:
@@ -75,6 +82,17 @@ class OwnerRequests:
             return
         if event.task not in (TopicTask.SHOW, TopicTask.LEAVE):
             self._check(event)
+        try:
+            self._change(event)
+        except Refused:  # who asks believes that for good: the others may know better
+            if event.task in _REFUSED_BY_REGISTRY and self._gossip.membership.may_lack_facts:
+                reason = f"{self._settings.name} has not heard yet what the others have registered: ask again soon"
+                raise Refused(Refusal.BUSY, reason) from None
+            raise
+
+    def _change(self, event: Registration) -> None:
+        """Do what the sender of the request may ask for; raise Refused if it does not fit what is registered."""
+        registry = self._registry
         match event.task:
             case TopicTask.CREATE:
                 if set(event.repositories) != set(registry.members):

@@ -426,13 +426,16 @@ class Registry:
     def filter_of(self, event: Recovery) -> str:
         """Return what a subscriber gets: what it says, or what it wanted before if it keeps that; of mail, its own."""
         if event.keeps and not self._is_mail:
-            known = self.subscriptions.get(event.sender)
-            return known.where if known is not None else ""
+            return "" if self.lacks_filter_of(event) else self.subscriptions[event.sender].where
         where = mail_filter(event.sender) if self._is_mail else event.where
         try:
             return str(Filter(where)) if where else ""
         except FilterError as error:
             raise Refused(Refusal.FILTER, str(error)) from None
+
+    def lacks_filter_of(self, event: Recovery) -> bool:
+        """Return whether a subscriber keeps what it wanted before, and that is not registered here."""
+        return event.keeps and not self._is_mail and event.sender not in self.subscriptions
 
     def is_closed(self, stream: StreamId) -> bool:
         """Return whether a life is over: all that it sent is forgotten, and nothing more of it is stored."""

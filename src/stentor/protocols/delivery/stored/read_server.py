@@ -145,7 +145,8 @@ class StoredReadServer:
         if event.enrol and event.name not in self._registry.subscriptions:
             frontier = tuple((each.publisher, each.incarnation, each.floor) for each in done.held if each.floor)
             where = str(Filter(event.where)) if event.where else ""
-            known = SubscriptionRecord(where, frontier, event.principal, event.node)
+            # It is in no unit: wherever it is, it asks those that store everything, and these must keep what it lacks.
+            known = SubscriptionRecord(where, frontier, event.principal)
             self._subscriptions.register(event.name, known)
             self._commits.after_sharing(AnswerStockRequest(event, done))
         else:

@@ -3,7 +3,10 @@
 import pytest
 from tests.paper.bundle import TOPIC, PaperBundle
 
-from stentor.model.control import GossipSync, Persistent, ProbeAnswer, RecoveryResponse, SubscriberEnd, Sync
+from stentor.model.communication import end_name
+from stentor.model.control import GossipSync, Persistent, ProbeAnswer, Recovery, RecoveryResponse, SubscriberEnd, Sync
+from stentor.model.ids import publisher_id
+from stentor.protocols.delivery.transport import LetterReceived
 
 
 def steered(*names: str) -> PaperBundle:
@@ -144,6 +147,74 @@ def test_one_that_cannot_hear_others_steers_all_the_same_and_promises_nothing() 
     bundle.pass_time(10_000)
     assert synced(bundle) >= sync
     assert numbers(bundle) == {4}
+
+
+def registered_at_both() -> PaperBundle:
+    """Events 1 to 3 are stored everywhere; r1 tells life 5 of them, and r2, which does not hear r1, life 6."""
+    bundle = PaperBundle("r1", "r2", copies=1)
+    bundle.recover("publisher", "shop", "r1")
+    bundle.publish(1, 3)
+    bundle.deaf.add("r2")
+    bundle.pass_time(12_000)  # then each goes on without the other
+    bundle.recover("subscriber", "billing", "r1", since="beginning")
+    bundle.clear()
+    come(bundle, "r2", 6)
+    return bundle
+
+
+def come(bundle: PaperBundle, to: str, life: int) -> None:
+    """A life of the subscriber reaches a repository, whomever that cannot hear."""
+    sender = publisher_id("", end_name("subscriber", "billing", TOPIC))
+    recovery = Recovery(
+        TOPIC,
+        "billing",
+        role="subscriber",
+        attempt=life << 15,
+        principal="",
+        incarnation=life,
+        since="beginning",
+        asks=True,
+    )
+    bundle.step(to, LetterReceived(sender, [recovery]))
+
+
+def marks(bundle: PaperBundle) -> dict[int, bool]:
+    """The events that the subscriber was told of, and whether an earlier life of it may have been handed them."""
+    return {
+        run.first + row: run.sequence + row <= told.redelivered
+        for told in bundle.told(Persistent, "billing")
+        for run in told.stretches
+        for row in range(run.count)
+    }
+
+
+@pytest.mark.req("RD-13")
+def test_who_is_new_here_may_have_had_an_earlier_life_at_one_that_is_silent() -> None:
+    assert marks(registered_at_both()) == dict.fromkeys((1, 2, 3), True)
+
+
+@pytest.mark.req("RD-13")
+def test_that_a_life_is_registered_as_the_first_does_not_say_that_it_is() -> None:
+    """Of the two registrations that of r2 counts, which did not know of life 5."""
+    bundle = registered_at_both()
+    bundle.deaf.clear()
+    bundle.pass_time(2000)
+    assert bundle.repositories["r1"].registry.subscriptions["billing"].incarnation == 6
+    bundle.kill("r2")
+    bundle.clear()
+    bundle.recover("subscriber", "billing", "r1", attempt=(6 << 15) + 1, incarnation=6, since="beginning")
+    bundle.pass_time(3000)
+    assert marks(bundle) == dict.fromkeys((1, 2, 3), True)
+
+
+def test_the_first_life_of_a_subscriber_has_nothing_marked_when_its_repository_dies() -> None:
+    bundle = steered("r1", "r2", "r3")
+    assert marks(bundle) == dict.fromkeys((1, 2, 3), False)
+    bundle.kill("r1")
+    bundle.clear()
+    bundle.recover("subscriber", "billing", "r2", attempt=2)
+    bundle.pass_time(3000)
+    assert marks(bundle) == dict.fromkeys((1, 2, 3), False), "it had no earlier life: r1 had asked all others"
 
 
 def test_a_disk_that_is_full_does_not_keep_subscribers_away() -> None:

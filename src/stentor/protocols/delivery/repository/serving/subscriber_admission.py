@@ -3,6 +3,8 @@
 import msgspec
 
 from stentor.model.control import Recovery, StreamRanges
+from stentor.model.errors import Refusal, Refused
+from stentor.protocols.delivery.replication.membership import MembershipView
 from stentor.protocols.delivery.replication.sync_replication import SyncReplication
 from stentor.protocols.delivery.repository.ledger_reads import NewSubscriber
 from stentor.protocols.delivery.repository.registry import Frontier, SubscriptionRecord
@@ -22,6 +24,7 @@ class SubscriberAdmission:
         self,
         state: TopicState,
         feeds: SubscriberFeeds,
+        membership: MembershipView,
         holders: NameHolders,
         subscriptions: TopicSubscriptions,
         start_positions: StartPositions,
@@ -29,6 +32,7 @@ class SubscriberAdmission:
         answers: SteeringAnswers,
     ) -> None:
         self._state, self._feeds = state, feeds
+        self._membership = membership
         self._holders, self._subscriptions = holders, subscriptions
         self._start_positions, self._syncs = start_positions, syncs
         self._answers = answers
@@ -45,6 +49,7 @@ class SubscriberAdmission:
         if cursor is not None and (cursor.incarnation, cursor.attempt) == (event.incarnation, event.attempt):
             self._answer_again(cursor, event)
             return
+        self._check_filter(event)
         where = self._registry.filter_of(event)
         self._state.register(self._holders.claim(event))
         known = self._registry.subscriptions.get(event.sender)
@@ -57,6 +62,17 @@ class SubscriberAdmission:
         changed = msgspec.structs.replace(known, principal=event.principal, home=event.node)
         self._subscriptions.update(event.sender, changed.change(where, self._log.streams.tops()))
         self._steer(inbox, event)
+
+    def _check_filter(self, event: Recovery) -> None:
+        """Refuse a subscriber that names no filter while the one that it had may be registered elsewhere: it would be
+        given what it does not want, and others would take everything for what it wants.
+        """
+        if self._registry.lacks_filter_of(event) and self._membership.may_lack_facts:
+            raise Refused(
+                Refusal.BUSY,
+                f"{event.sender} names no filter, and {self._state.settings.name} waits for repositories that may know "
+                'the one that it had; where="*" asks for everything, and does not wait',
+            )
 
     def _answer_again(self, cursor: SubscriberCursor, event: Recovery) -> None:
         """Answer a subscriber that has not heard our answer, or does not wait for it."""
@@ -96,8 +112,11 @@ class SubscriberAdmission:
             cursor.succeed(former, alone=self._registry.members == (self._state.settings.name,))
             if former.incarnation < event.incarnation:
                 self._holders.turn_away("subscriber", event.sender, former.inbox, former.attempt)
-        if event.incarnation == self._registry.subscriptions[event.sender].incarnation:
-            cursor.doubt = {}  # it had no earlier life
+        first = self._registry.subscriptions[event.sender].incarnation
+        if event.incarnation == first == progress.handed.life and progress.handed.given == ():
+            # Whoever steered it before has asked all others, and it had no earlier life. That it is the first one that
+            # is registered does not say so: who registered it may not have heard of an earlier registration.
+            cursor.doubt = {}
         self._feeds.steer(cursor)
         progress.steerer = self._state.settings.name
         self._answers.announce(event)

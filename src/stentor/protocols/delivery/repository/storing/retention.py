@@ -9,6 +9,7 @@ from stentor.protocols.delivery.replication.membership import MembershipView
 from stentor.protocols.delivery.repository.ledger_reads import WeighRecords
 from stentor.protocols.delivery.repository.registry import is_within
 from stentor.protocols.delivery.repository.serving.dissemination_table import SubscriberProgress
+from stentor.protocols.delivery.repository.serving.unit_service import UnitService
 from stentor.protocols.delivery.repository.storing.commit_queue import CommitQueue
 from stentor.protocols.delivery.repository.storing.egress_hold import EgressHold
 from stentor.protocols.delivery.repository.storing.publisher_stream import PublisherStream
@@ -22,7 +23,8 @@ class Retention:
     A record is deletable when every living repository of the bundle has it, every subscriber it was meant for has
     acknowledged it, every member is here and has registered what is registered here, and the topic's `keep` time is
     over. A member that is away may go on without us and register a subscriber, who must get what is published here from
-    then on. `expire` and `most` override the last three, with a warning.
+    then on; but what others have forgotten, and counts as forgotten here, nobody gets any more. `expire` and `most`
+    override the last three, with a warning.
     """
 
     def __init__(
@@ -31,11 +33,12 @@ class Retention:
         membership: MembershipView,
         commits: CommitQueue,
         egress: EgressHold,
+        units: UnitService,
         tracer: RepositoryTracer,
     ) -> None:
         self._state, self._membership = state, membership
         self._commits, self._egress = commits, egress
-        self._tracer = tracer
+        self._units, self._tracer = units, tracer
         self._unit, self._age_unit = state.settings.unit, state.settings.age_unit
         self._log, self._registry = state.log, state.registry
         self._table = state.table
@@ -69,6 +72,9 @@ class Retention:
             done.append(record.line)
         if done:
             self._log.forget(done)
+            events = [line for line in done if line.kind is RecordKind.EVENTS]
+            if any(self._log.streams[line.stream].unit_floor >= line.last for line in events):
+                self._units.send_away_unserved()  # else what we have forgotten would be passed over for them
             if self._registry.terms.open:
                 self._abandon(dict.fromkeys(line.stream for line in done))
             self._commits.after_commit(Collect(self._state.topic, done[-1].end))
@@ -100,7 +106,8 @@ class Retention:
         lagging = [each for each in concerned if not self._is_cared_for(each, line, stream)]
         expired = bool(terms.expire) and age > terms.expire
         expired = expired or (bool(terms.most) and line.end <= self._log.horizon - terms.most)
-        if not expired and (lagging or not knows_all or age <= terms.keep):
+        may_be_wanted = line.last > stream.floor and not knows_all  # by whom one that is away has registered
+        if not expired and (lagging or may_be_wanted or age <= terms.keep):
             return False
         for each in lagging:
             self._state.report("warning", "events expired", subscriber=each.name, events=line.length)

@@ -2,7 +2,7 @@
 
 import msgspec
 import pytest
-from tests.paper.bundle import TOPIC, PaperBundle
+from tests.paper.bundle import KEEPER, TOPIC, PaperBundle
 
 from stentor.model.communication import Role, end_name, repository_name
 from stentor.model.control import (
@@ -20,7 +20,7 @@ from stentor.model.control import (
 )
 from stentor.model.errors import Refusal
 from stentor.model.ids import publisher_id
-from stentor.protocols.delivery.transport import LetterReceived
+from stentor.protocols.delivery.transport import LetterReceived, LinkUp
 
 NAMES: tuple[tuple[Role, str], ...] = (("subscriber", "billing"), ("publisher", "shop"))
 each_role = pytest.mark.parametrize(("role", "name"), NAMES)
@@ -182,11 +182,14 @@ def test_what_a_fenced_subscriber_acknowledges_does_not_count() -> None:
 # ---- a subscriber that comes back without its state
 
 
-def keep(bundle: PaperBundle, life: int) -> RecoveryResponse:
-    recovery = Recovery(
+def keeps(life: int) -> Recovery:
+    return Recovery(
         TOPIC, "billing", role="subscriber", attempt=attempt(life), principal="", incarnation=life, keeps=True
     )
-    bundle.say("subscriber", "billing", recovery, "r1")
+
+
+def keep(bundle: PaperBundle, life: int) -> RecoveryResponse:
+    bundle.say("subscriber", "billing", keeps(life), "r1")
     return bundle.told(RecoveryResponse)[-1]
 
 
@@ -202,6 +205,37 @@ def test_who_names_no_filter_gets_back_the_one_that_it_had() -> None:
 
 def test_a_new_name_without_a_filter_gets_everything() -> None:
     assert keep(PaperBundle("r1"), 5).where == ""
+
+
+def test_who_names_no_filter_waits_for_repositories_that_may_know_it() -> None:
+    """r1 registers it while r2 cannot be heard; its next life finds r2 alone."""
+    bundle = PaperBundle("r1", "r2", copies=1)
+    bundle.deaf = {"r2"}
+    bundle.pass_time(12_000)  # then r1 goes on without r2
+    bundle.recover("subscriber", "billing", "r1", attempt=attempt(5), where="price > 2")
+    assert answers(bundle) == [("r1", attempt(5), None)]
+    bundle.step("r2", LinkUp(KEEPER))  # it can be heard, but not by r1
+    keeping = LetterReceived(publisher_id("", end_name("subscriber", "billing", TOPIC)), [keeps(6)])
+    bundle.step("r2", keeping)
+    assert answers(bundle) == [("r2", attempt(6), Refusal.BUSY)]
+    assert bundle.repositories["r2"].registry.life_of("subscriber", "billing") == 0, "it may go elsewhere"
+    bundle.deaf.clear()
+    bundle.pass_time(1000)
+    bundle.step("r2", keeping)
+    bundle.pass_time(1000)
+    assert [response.where for response in bundle.told(RecoveryResponse)] == ["price > 2"]
+
+
+def test_a_new_name_without_a_filter_does_not_wait_for_ever_for_one_that_is_dead() -> None:
+    bundle = PaperBundle("r1", "r2", copies=1)
+    bundle.kill("r2")
+    bundle.pass_time(12_000)
+    bundle.say("subscriber", "billing", keeps(5), "r1")
+    assert answers(bundle) == [("r1", attempt(5), Refusal.BUSY)]
+    bundle.recover("subscriber", "audit", "r1", attempt=attempt(5))
+    assert answers(bundle) == [("r1", attempt(5), None)], "who names one need not wait"
+    bundle.pass_time(20_000)
+    assert keep(bundle, 5).where == ""
 
 
 # ---- unsubscribing

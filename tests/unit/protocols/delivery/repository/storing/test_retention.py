@@ -1,9 +1,12 @@
 """A repository forgets nothing while a member is away: that one may have registered a subscriber who has not got it."""
 
 import pytest
-from tests.paper.bundle import PaperBundle
+from tests.paper.bundle import TOPIC, PaperBundle
 
-from stentor.model.control import Persistent, RecoveryResponse, TopicTask
+from stentor.model.control import Migrate, Persistent, RecoveryResponse, TopicTask
+from stentor.model.ids import publisher_id
+from stentor.model.stored.reading import StockRequest
+from stentor.protocols.delivery.transport import LetterReceived
 
 pytestmark = pytest.mark.req("GE-15")
 
@@ -54,3 +57,43 @@ def test_events_expire_while_a_member_is_away() -> None:
     assert kept(bundle, "r1") == 5
     bundle.pass_time(60_000, 250)
     assert kept(bundle, "r1") == 0
+
+
+def test_what_others_have_forgotten_and_counts_as_forgotten_here_goes_whoever_is_away() -> None:
+    bundle = PaperBundle("r1", "r2", "r3", keep=1)
+    bundle.recover("publisher", "shop", "r1")
+    bundle.unreadable = {"r2"}  # so it cannot look at its records while the others do
+    bundle.publish(1, 5)
+    bundle.pass_time(2 * LOOK)
+    log = bundle.repositories["r2"].log
+    assert [kept(bundle, name) for name in bundle.repositories] == [0, 0, 0]
+    assert log.first < log.next, "it still has the records"
+    bundle.kill("r3")
+    bundle.pass_time(3000)
+    bundle.unreadable.clear()
+    bundle.pass_time(2 * LOOK)
+    assert log.first == log.next
+
+
+def test_events_are_kept_for_a_reader_at_rest_where_it_reads() -> None:
+    """It asks those that store everything, wherever it is: that a storage for a unit has them does not help it."""
+    bundle = PaperBundle("r1", "north1", units={"north1": "north"}, copies=1, keep=1)
+    request = StockRequest(TOPIC, "reader", 1, "audit", "", enrol=True, node="north/b1")
+    bundle.step("r1", LetterReceived(publisher_id("", "reader"), [request], requester="reader"))
+    bundle.recover("publisher", "shop", "r1")
+    bundle.publish(1, 5)
+    bundle.pass_time(3 * LOOK)
+    assert kept(bundle, "r1") == 5
+
+
+def test_who_lacks_what_is_forgotten_since_a_finer_storage_keeps_it_is_steered_here_no_longer() -> None:
+    """It would be told of what comes after that."""
+    bundle = PaperBundle("r1", "north1", units={"north1": "north"}, copies=1, keep=1)
+    bundle.recover("publisher", "shop", "r1")
+    bundle.recover("subscriber", "billing", "r1", node="north/b1")
+    bundle.publish(1, 5)
+    assert "billing" in bundle.repositories["r1"].feeds.cursors
+    bundle.pass_time(3 * LOOK)
+    assert kept(bundle, "r1") == 0, "the storage of its unit keeps them for it"
+    assert "billing" not in bundle.repositories["r1"].feeds.cursors
+    assert bundle.told(Migrate, "billing")
