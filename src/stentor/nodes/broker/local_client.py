@@ -76,7 +76,7 @@ class LocalClient:
         self._flows: FlowTable[Outbox] = FlowTable(number)
         self._publisher = BestEffortPublisher(Incarnation(0), 0)
         self._inbox = LocalInbox(number, limits, forwarder.unflushed)
-        self._wishes: Wishes[Outbox] = {}
+        self.wishes: Wishes[Outbox] = Wishes()
 
     def begin(self, incarnation: Incarnation) -> None:
         """Publish from now on as another life of this client than all before."""
@@ -123,10 +123,10 @@ class LocalClient:
 
     def subscribe(self, subscription: SubscriptionId, pattern: str, where: str = "") -> Receipt:
         """Ask for events; the receipt says why, if that cannot be."""
-        return self._subscriptions.subscribe(self._wishes, self._inbox, Subscription(subscription, pattern, where))
+        return self._subscriptions.subscribe(self.wishes, self._inbox, Subscription(subscription, pattern, where))
 
     def unsubscribe(self, subscription: SubscriptionId) -> None:
-        self._subscriptions.unsubscribe(self._wishes, Unsubscription(subscription))
+        self._subscriptions.unsubscribe(self.wishes, Unsubscription(subscription))
 
     def take(self) -> list[Buffer]:
         """Return what has come, in order: frames of events, definitions before the first that needs them, and how many

@@ -4,19 +4,22 @@ A variable gets any value of its type: what a cosmic ray, a bad memory module or
 configuration and what is on the disk stay as they are. Who draws is the caller's business: machines know no randomness.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 import msgspec
 
 from stentor.model.colours.memory_part import MemoryPart
+from stentor.model.ids import SubscriptionId
 from stentor.model.messages import Gateway, Presence
 from stentor.model.ranges import LAST_VERSION
 from stentor.nodes.network.network import BrokerNetwork
 from stentor.protocols.colours.scope_colours import ScopeColours
 from stentor.protocols.colours.scope_tree import Claim, Pointers, TreeRole
 from stentor.protocols.connection.connection import Connection
+from stentor.protocols.connection.outbox import Outbox
 from stentor.protocols.dissemination.profiles import MemberProfile
+from stentor.protocols.dissemination.subscriptions import Wishes
 
 T = TypeVar("T")
 _FAR_NS = 1 << 62  # nanoseconds: nobody lives to see it
@@ -32,10 +35,12 @@ class Draw(Protocol):
 
 
 class Corruption:
-    """Scrambles the network part of one broker."""
+    """Scrambles what one broker remembers."""
 
-    def __init__(self, network: BrokerNetwork, draw: Draw) -> None:
+    def __init__(self, network: BrokerNetwork, lists: Collection[Wishes[Outbox]], draw: Draw) -> None:
+        """`lists` are those of its clients: what each of them asked for."""
         self._network = network
+        self._lists = lists
         self._draw = draw
         self._acts: Mapping[MemoryPart, Callable[[], None]] = {
             MemoryPart.ROUNDS: lambda: self._each_scope(self._damage_round),
@@ -43,6 +48,7 @@ class Corruption:
             MemoryPart.MEMBERS: self._damage_members,
             MemoryPart.ROUTES: self._damage_routes,
             MemoryPart.PROFILES: self._damage_profiles,
+            MemoryPart.SUBSCRIPTIONS: self._damage_subscriptions,
             MemoryPart.QUEUES: lambda: self._each_link(self._damage_queue),
             MemoryPart.CREDIT: lambda: self._each_link(self._damage_credit),
             MemoryPart.TIMERS: self._damage_timers,
@@ -203,3 +209,21 @@ class Corruption:
             case _:
                 profile.digest = draw.randrange(1 << 64)
                 profile.predicates = draw.randrange(1 << 30)
+
+    # ---- clients
+
+    def _damage_subscriptions(self) -> None:
+        draw = self._draw
+        for wishes in self._lists:
+            for number, subscription in list(wishes.items()):
+                match draw.randrange(5):
+                    case 0:
+                        del wishes[number]
+                    case 1:
+                        wishes[number] = msgspec.structs.replace(
+                            subscription, number=draw.randrange(1 << 62), pattern=draw.choice(("#", "ghost/#"))
+                        )
+                    case 2:
+                        wishes[SubscriptionId(draw.randrange(1 << 62))] = subscription
+                    case 3:
+                        wishes.digest = draw.randrange(1 << 64)

@@ -24,7 +24,8 @@ from stentor.simulation.scenario import Scenario
 
 _DELAY_MAX = 0.02  # seconds: in this world messages take microseconds
 _OF_LINKS = (MemoryPart.QUEUES, MemoryPart.CREDIT)  # which have no heartbeats in this world
-_PARTS = [part for part in MemoryPart if part not in _OF_LINKS]
+_ELSEWHERE = (*_OF_LINKS, MemoryPart.SUBSCRIPTIONS)  # nor are there clients
+_PARTS = [part for part in MemoryPart if part not in _ELSEWHERE]
 _SAMPLES = 6  # events that are held against all profiles
 _MOST_MESSAGES = 3000  # for each broker, that are said at a stretch
 
@@ -111,7 +112,7 @@ class _Play:
         for broker in some:
             for part in parts:
                 self.struck[part] += 1
-            corruption = Corruption(broker.network, random)
+            corruption = Corruption(broker.network, (), random)
             self.world.act(broker, "damaged", partial(corruption.scramble, parts), " ".join(parts))
 
     def _heal(self) -> None:
