@@ -9,6 +9,7 @@ from stentor.model.colours.wave_messages import RootClaim, Rotate
 from stentor.model.ids import fingerprint
 from stentor.model.messages import Presence
 from stentor.nodes.network.colouring import Colouring, ScopeMembers
+from stentor.nodes.network.profile_feed import ProfileFeed
 from stentor.protocols.colours.manifest_lease import ManifestLease
 from stentor.protocols.colours.rejoining import Rejoining
 from stentor.protocols.colours.scope_colours import ScopeColours
@@ -80,6 +81,10 @@ def profiles_are_not_audited(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ProfileAudit, "run", lambda _: None)
 
 
+def what_clients_want_is_not_summed_up_anew(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ProfileFeed, "renew", lambda _: False)
+
+
 def nothing_follows_from_a_round(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Colouring, "end_step", lambda _: None)
 
@@ -104,6 +109,7 @@ MUTATIONS: list[tuple[Mutate, set[str]]] = [
     (copies_with_the_right_stamp_stay, {"presence", "profile", "cache"}),
     (ways_are_not_worked_out_anew, {"cache", "way"}),
     (profiles_are_not_audited, {"index", "profile"}),
+    (what_clients_want_is_not_summed_up_anew, {"index", "profile", "count"}),
     (nothing_follows_from_a_round, {"cache", "way", "index", "profile"}),
     (waves_are_not_passed_on, {"illegal", "presence", "profile", "count"}),
 ]

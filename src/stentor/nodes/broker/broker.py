@@ -145,7 +145,7 @@ class Broker:
             str(path),
         )
         self._handshake = Handshake(limits, version, self.network, names, self._access, redirection, step)
-        self._lease = SubscriptionLease(self._subscriptions, self._sessions, own, step)
+        self._lease = SubscriptionLease(self._subscriptions, forwarder.table, self._sessions, own, step)
         self._heartbeats = Heartbeats(limits, self._sessions, self.network, self._lease, step)
         self._reader = FrameReader(
             forwarder,

@@ -15,6 +15,7 @@ from stentor.nodes.broker.link_session import LinkSession, LinkState
 from stentor.nodes.broker.link_sessions import LinkSessions
 from stentor.nodes.broker.local_client import LocalClient
 from stentor.protocols.connection.outbox import Outbox
+from stentor.protocols.dissemination.routes import RouteTable
 from stentor.protocols.dissemination.subscriptions import Subscriptions
 
 _IN_A_MESSAGE = 10_000  # subscriptions: they fit into the smallest frame that a client may be told to take
@@ -25,10 +26,16 @@ class SubscriptionLease:
     """Holds the subscriptions of a broker's clients against what these say."""
 
     def __init__(
-        self, subscriptions: Subscriptions[Outbox], sessions: LinkSessions, own: LocalClient, step: Step
+        self,
+        subscriptions: Subscriptions[Outbox],
+        table: RouteTable[Outbox],
+        sessions: LinkSessions,
+        own: LocalClient,
+        step: Step,
     ) -> None:
         """`own` is the client inside the broker, which tells no digests: its list is in the same memory."""
         self._subscriptions = subscriptions
+        self._table = table
         self._sessions = sessions
         self._own = own
         self._step = step
@@ -49,7 +56,7 @@ class SubscriptionLease:
 
     def audit(self) -> None:
         """Look at the lists of some clients: what is wrong there shows at their next heartbeat. What is in force and on
-        nobody's list ends.
+        nobody's list ends, and some routes are worked out anew from what is left.
         """
         self._due = self._due or list(self._sessions.links)
         left = _AT_ONCE
@@ -59,3 +66,4 @@ class SubscriptionLease:
                 self._subscriptions.audit(session.wishes, session.connection.outbox)
                 left -= 1 + len(session.wishes)
         self._subscriptions.sweep([self._own.wishes, *(session.wishes for session in self._sessions)])
+        self._table.renew([self._own.flows, *(session.flows for session in self._sessions)])

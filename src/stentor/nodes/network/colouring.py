@@ -21,6 +21,7 @@ from stentor.model.reports.colour_view import ColourView
 from stentor.model.routing_state import Sides
 from stentor.nodes.network.anti_entropy import AntiEntropy
 from stentor.nodes.network.plan_work import PlannedLinks, ScopePlanWork
+from stentor.nodes.network.profile_feed import ProfileFeed
 from stentor.protocols.colours.scope_colours import ScopeColours, WaveDue
 from stentor.protocols.colours.scope_surroundings import ScopeSurroundings
 from stentor.protocols.connection.outbox import Outbox
@@ -139,6 +140,7 @@ class Colouring:
         settings: Mapping[str, ColourSettings],
         gateways: Gateways,
         profiles: Profiles,
+        feed: ProfileFeed,
         index: InterestIndex,
         relay: Relay[Outbox],
         anti_entropy: AntiEntropy,
@@ -166,9 +168,10 @@ class Colouring:
             )
             for level, scope in enumerate(context.scopes)
         ]
+        self._feed = feed
         self.audit = ProfileAudit(profiles, index)
         self._round = 0  # for which ways were last worked out anew
-        self.repaired = 0  # how often a way was wrong when all were worked out anew
+        self.repaired = 0  # how often ways, or what our clients want, were wrong when they were worked out anew
 
     def link_up(self, name: str) -> None:
         for colours in self._shared(name):
@@ -199,6 +202,8 @@ class Colouring:
         level = min((neighbour.level for neighbour in self._neighbours.values()), default=0)
         if self._round != self.scopes[level].tree.round:
             self._round = self.scopes[level].tree.round
+            if self._neighbours:
+                self.repaired += self._feed.renew()
             self.audit.run()
             self.repaired += self._gateways.rebuild()
             self._relay.forget_plans()

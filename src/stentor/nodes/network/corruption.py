@@ -168,6 +168,26 @@ class Corruption:
         )
 
     def _damage_routes(self) -> None:
+        self._damage_ways()
+        self._damage_flows()
+
+    def _damage_flows(self) -> None:
+        """Send events of topics and flows where those of others go."""
+        table, draw = self._network._forwarder.table, self._draw
+        routes = [state.route for state in table.topics.values() if state.route is not None]
+        for state in table.topics.values() if routes else ():
+            if self._often():
+                state.route = draw.choice(routes)
+            if self._often():
+                state.remembered = {}
+        for flows in table._tables.values():
+            for flow in flows.routes if routes else ():
+                if self._often():
+                    flows.routes[flow] = draw.choice(routes)
+        if draw.random() < 0.3:
+            table._tables.clear()
+
+    def _damage_ways(self) -> None:
         graph, draw = self._network.gateways.graph, self._draw
         hops = graph.cache._hops
         for unit in list(hops):
@@ -191,9 +211,27 @@ class Corruption:
             for profile in members.values():
                 if self._often():
                     self._damage_profile(profile)
+        self._damage_summary()
         for level, numbers in enumerate(profiles._numbers):
             if draw.random() < 0.3:
                 profiles._numbers[level] = {unit: draw.randrange(64) for unit in numbers}
+
+    def _damage_summary(self) -> None:
+        """Forget, and make up, what our own clients want."""
+        summary, told = self._network.profiles._clients, self._network.feed._told
+        for want, entry in list(summary._entries.items()):
+            match self._draw.randrange(6):
+                case 0:
+                    del summary._entries[want]
+                case 1:
+                    summary._told.pop(want, None)
+                case 2:
+                    entry.count = 1 + self._draw.randrange(5)
+                case 3:
+                    summary._told["ghost/#", ""] = None
+        for number in list(told):
+            if self._draw.random() < 0.2:
+                del told[number]
 
     def _damage_profile(self, profile: MemberProfile) -> None:
         draw = self._draw

@@ -89,6 +89,22 @@ def test_damaged_lists_are_the_clients_own_again_after_an_audit_and_a_heartbeat(
     assert not broker._forwarder.table.subscriptions, "nothing is left behind"
 
 
+@pytest.mark.req("CO-01")
+@pytest.mark.parametrize("seed", range(20))
+def test_flows_whose_routes_are_damaged_lead_to_their_subscribers_after_an_audit(stage: "Stage", seed: int) -> None:
+    publisher, clients = stage.client("p"), {topic: stage.client(topic) for topic in ("a", "b", "c")}
+    for topic, client in clients.items():
+        client.subscribe(1, topic)
+        publisher.publish(topic, b"before")
+        assert len(client.read()) == 1
+    Corruption(stage.broker.network, stage.broker.lists, Random(seed)).scramble([MemoryPart.ROUTES])
+    stage.wait(HEALED)
+    for topic, client in clients.items():
+        publisher.publish(topic, b"after")
+        assert client.read() == [(topic, {}, b"after")]
+    stage.broker._forwarder.table.validate()
+
+
 def test_a_client_that_leaves_with_a_damaged_list_leaves_nothing_behind(new_stage: "type[Stage]") -> None:
     for seed in range(20):
         stage = new_stage()
