@@ -10,10 +10,13 @@ from typing import Protocol, TypeVar
 import msgspec
 
 from stentor.model.colours.memory_part import MemoryPart
+from stentor.model.colours.plan import PlanPhase, PlanStage, TopologyPlan
 from stentor.model.ids import SubscriptionId
 from stentor.model.messages import Gateway, Presence
 from stentor.model.ranges import LAST_VERSION
 from stentor.nodes.network.network import BrokerNetwork
+from stentor.nodes.network.plan_work import ScopePlanWork
+from stentor.protocols.colours.planning import Planning
 from stentor.protocols.colours.scope_colours import ScopeColours
 from stentor.protocols.colours.scope_tree import Claim, Pointers, TreeRole
 from stentor.protocols.connection.connection import Connection
@@ -49,6 +52,7 @@ class Corruption:
             MemoryPart.ROUTES: self._damage_routes,
             MemoryPart.PROFILES: self._damage_profiles,
             MemoryPart.SUBSCRIPTIONS: self._damage_subscriptions,
+            MemoryPart.PLANS: self._damage_plans,
             MemoryPart.QUEUES: lambda: self._each_link(self._damage_queue),
             MemoryPart.CREDIT: lambda: self._each_link(self._damage_credit),
             MemoryPart.TIMERS: self._damage_timers,
@@ -106,6 +110,51 @@ class Corruption:
     def _damage_timers(self) -> None:
         self._each_scope(self._damage_times)
         self._each_link(self._damage_heartbeats)
+
+    # ---- plans
+
+    def _damage_plans(self) -> None:
+        for colours, work in zip(self._network.colouring.scopes, self._network.colouring._work, strict=True):
+            self._damage_announced(colours, work)
+            self._damage_planning(colours.planning)
+            colours._poll._waiting.add(self._any_name())
+            colours._poll.deadline_at = self._draw.choice((0, -_FAR_NS, _FAR_NS))
+            colours.wave.rounds_as_root = self._draw.choice((0, -_FAR_NS, 5))
+        self._damage_held()
+
+    def _damage_announced(self, colours: ScopeColours, work: ScopePlanWork) -> None:
+        draw, announced = self._draw, colours.announced
+        ghost = TopologyPlan(1 + draw.randrange(1 << 60), ())
+        announced.plan = draw.choice((announced.plan, announced.plan, None, ghost))
+        announced.stage = draw.choice(tuple(PlanStage))
+        announced._switched_in = draw.choice((-1, colours.tree.round, draw.randrange(1 << 32)))
+        work.generation = draw.randrange(1 << 32)
+        work.topology = draw.choice((work.topology, None))
+        for topology in work.finished:
+            topology._rounds = draw.choice((0, 1, -_FAR_NS, _FAR_NS))
+
+    def _damage_planning(self, planning: Planning) -> None:
+        draw, running = self._draw, planning._running
+        planning._turn = draw.choice((0, -1, 1 << 40))
+        if running is not None and self._often():
+            running.phase = draw.choice(tuple(PlanPhase))
+            running.pause_ns = draw.choice((0, -_FAR_NS, _FAR_NS))
+            running.began_at = running.phase_at = running.next_at = draw.choice((0, -_FAR_NS, _FAR_NS))
+        elif self._often():
+            planning._running = None
+            planning._waiting.clear()
+
+    def _damage_held(self) -> None:
+        draw, held = self._draw, self._network.relay.held
+        runs = list(held._runs)
+        held._runs.clear()
+        for run in runs:
+            held._runs.extend([run] * draw.choice((0, 1, 1, 2)))
+        held.size = draw.choice((held.size, 0, -1, draw.randrange(_MOST_BYTES)))
+        held.by_level = tuple(
+            {each: draw.randrange(1 << 64) for each in range(level)} if self._often() else {}
+            for level in range(len(held.by_level))
+        )
 
     # ---- links
 

@@ -325,3 +325,18 @@ def test_a_topic_has_the_policy_that_the_nearest_scope_has_for_it() -> None:
     quiet = Desk()
     quiet.publish(events(1))
     assert quiet.sent("b2") == []
+
+
+@pytest.mark.req("CO-01")
+@pytest.mark.parametrize("is_damaged", [True, False])
+def test_what_waits_although_nobody_has_to_wait_leaves_with_the_next_round(is_damaged: bool) -> None:
+    desk = Desk()
+    desk.wants(0, B2)
+    desk.relay.held.by_level = ({}, *({0: 1 << B2} for _ in range(3)))
+    desk.publish(events(1, 2))
+    assert desk.relay.held.waiting == 2
+    if is_damaged:
+        desk.relay.held.by_level = ({},) * 4
+    desk.reach(b2={0: 1 << B2}, b3={0: 1 << B3}, hall={1: 1 << HALL, 2: 1 << SOUTH})
+    assert desk.relay.held.waiting == 0
+    assert sum(run[1] for run in desk.boxes["b2"].fresh) == 2
