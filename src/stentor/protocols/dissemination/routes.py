@@ -402,7 +402,7 @@ class RouteTable(Generic[D]):
                 left -= self.forget_flows(table, left)
                 if number in self._tables:  # the others have their turns before the rest of it
                     self._tables[number] = self._tables.pop(number)
-        first = self._renewed % max(1, len(self.topics))
+        first = self._renewed if 0 <= self._renewed < len(self.topics) else 0
         for state in list(islice(self.topics.values(), first, first + _RENEWED)):
             self._forget_topic(state)
         self._renewed = first + _RENEWED

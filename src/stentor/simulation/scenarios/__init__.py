@@ -1,7 +1,19 @@
 """Every scenario there is, by name."""
 
 from stentor.simulation.scenario import Scenario
-from stentor.simulation.scenarios import access, broker, colours, delivery, fabric, fuzz, log, network, overlay, plans
+from stentor.simulation.scenarios import (
+    access,
+    broker,
+    colours,
+    damage,
+    delivery,
+    fabric,
+    fuzz,
+    log,
+    network,
+    overlay,
+    plans,
+)
 
 SCENARIOS: dict[str, Scenario] = {
     each.name: each
@@ -9,6 +21,7 @@ SCENARIOS: dict[str, Scenario] = {
         access.SCENARIO,
         broker.SCENARIO,
         colours.SCENARIO,
+        damage.SCENARIO,
         delivery.SCENARIO,
         fabric.SCENARIO,
         fuzz.SCENARIO,

@@ -49,11 +49,14 @@ class PlanDrawn(Input, frozen=True, tag="plan drawn"):
     plan: TopologyPlan
 
 
-class _Stage:
-    """The world with its players."""
+class LoadedNetwork:
+    """The world with its players: real brokers in several levels, and clients that publish all the time."""
 
-    def __init__(self, seed: int, keep_trace: bool) -> None:
-        self.random = random = Random(f"{seed}/{SCENARIO.name}")
+    pauses = _PAUSES  # nanoseconds between two events of a publisher
+
+    def __init__(self, seed: int, keep_trace: bool, name: str = "plans") -> None:
+        """`name` is the scenario's: each has its own draws."""
+        self.random = random = Random(f"{seed}/{name}")
         weather = LinkFaults(mean_delay=random.choice((MILLISECOND, 20 * MILLISECOND, 60 * MILLISECOND)))
         self.world = world = World(seed, Faults(weather=weather), keep_trace=keep_trace)
         self.oracle = DeliveryOracle(world.anomalies)
@@ -61,6 +64,7 @@ class _Stage:
         self.addresses = {name: f"at-{name.replace('/', '_')}" for name in self.topology.brokers}
         self.links = {frozenset((near, far)): near for near, far, _ in self.topology.links}  # and who dials them
         self.applications: list[SimApplication] = []
+        self.homes: dict[str, str] = {}  # by client the broker that serves it
         self.counts: Counter[str] = Counter()
         self._incarnations: Counter[str] = Counter()
         for name in self.topology.brokers:
@@ -98,9 +102,10 @@ class _Stage:
         return ColourSettings(delay_max=_DELAY_MAX, brokers_max=max(2, len(inside)))
 
     def _add_client(self, name: str) -> None:
+        home = self.homes[name] = self.random.choice(list(self.addresses))
         settings = Settings(
             name=name,
-            addresses=(self.random.choice(list(self.addresses.values())),),
+            addresses=(self.addresses[home],),
             incarnation=Incarnation(0),
             window=_WINDOW,
             buffer=2 * _WINDOW,
@@ -117,7 +122,8 @@ class _Stage:
 
     # ---- from the beginning to the end
 
-    def run(self) -> None:
+    def start_load(self) -> int:
+        """Let scopes find their roots and clients subscribe; return when these have begun to publish."""
         world = self.world
         world.run(_SETTLED // 2)
         while world.now < _GROWN and any(len(self._roots(scope)) > 1 for scope in self._scopes()):
@@ -126,25 +132,34 @@ class _Stage:
             application.wake_up()
             application.subscribe_and_settle()
         world.run(world.now + _SETTLED)
-        start = world.now
-        lost = self._losses()
         for application in self.applications:
             self._publish(application)
+        return world.now
+
+    def run(self) -> None:
+        world = self.world
+        start = self.start_load()
+        lost = self._losses()
         for _ in range(self.random.choice((1, 2, 4))):
             world.run(world.now + self.random.randrange(SECOND // 2))
             self._carry_out()
-        self.is_over = True
-        world.run(world.now + _END)
-        until = world.now + _PLANNED_WITHIN  # brokers may have asked for a plan, because links cost something else now
-        while world.now < until and any(broker.network.relay.held.waiting for broker in self._brokers().values()):
-            world.run(world.now + SECOND)
-        world.run(world.now + _END)
+        self.end_load()
         self._check_deliveries(start)
         self.counts.update(self._losses())
         for what, count in (self._losses() - lost).items():
             self.anomaly("counted", f"{count} events were counted as {what}")
         for application in self.applications:
             application.close_books()
+
+    def end_load(self) -> None:
+        """Publish no more, and let all arrive that was published."""
+        world = self.world
+        self.is_over = True
+        world.run(world.now + _END)
+        until = world.now + _PLANNED_WITHIN  # brokers may have asked for a plan, because links cost something else now
+        while world.now < until and any(broker.network.relay.held.waiting for broker in self._brokers().values()):
+            world.run(world.now + SECOND)
+        world.run(world.now + _END)
 
     is_over = False
 
@@ -154,7 +169,7 @@ class _Stage:
             return
         if application.life.active:
             application.publish_one()
-        pause = self.random.randint(*_PAUSES)
+        pause = self.random.randint(*self.pauses)
         self.world.schedule.after(pause, lambda: self._publish(application))
 
     def _carry_out(self) -> None:
@@ -325,7 +340,7 @@ def _draw_size(random: Random) -> int:
 
 
 def run(seed: int, keep_trace: bool = False) -> Outcome:
-    stage = _Stage(seed, keep_trace)
+    stage = LoadedNetwork(seed, keep_trace)
     stage.run()
     world = stage.world
     return Outcome.of(SCENARIO.name, seed, world.trace, world.anomalies, stage.statistics())

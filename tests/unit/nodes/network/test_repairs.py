@@ -15,7 +15,7 @@ import stentor
 from stentor.machine import MILLISECOND
 from stentor.nodes.broker.broker import Broker
 from stentor.nodes.network.repairs import _ENTRIES, REPAIRS, repair_of
-from stentor.simulation.scenarios.plans import _Stage
+from stentor.simulation.scenarios.plans import LoadedNetwork
 
 SOURCES = Path(stentor.__file__).parent
 CONTAINERS = (dict, list, set, deque)
@@ -25,7 +25,7 @@ SEEDS = (1, 3)  # with filters, several levels and plans that take a while
 Fields = dict[type, dict[str, bool]]  # of each class: whether a field holds something that can be changed in place
 
 
-class Observed(_Stage):
+class Observed(LoadedNetwork):
     """The scenario `plans`, whose brokers are looked at while a plan is under way, and at the end."""
 
     def __init__(self, seed: int, found: Fields) -> None:
