@@ -139,7 +139,9 @@ class Corruption:
         if running is not None and self._often():
             running.phase = draw.choice(tuple(PlanPhase))
             running.pause_ns = draw.choice((0, -_FAR_NS, _FAR_NS))
-            running.began_at = running.phase_at = running.next_at = draw.choice((0, -_FAR_NS, _FAR_NS))
+            running.began_at = draw.choice((0, -_FAR_NS, _FAR_NS))
+            running.phase_at = draw.choice((0, -_FAR_NS, _FAR_NS))
+            running.next_at = draw.choice((0, -_FAR_NS, _FAR_NS))
         elif self._often():
             planning._running = None
             planning._waiting.clear()
