@@ -87,6 +87,9 @@ class PaperWork:
     def rotate(self) -> None:
         """Nothing is hidden here."""
 
+    def keep_to(self, plan: TopologyPlan | None) -> None:
+        """Nothing is damaged here."""
+
 
 class PaperScope:
     """Brokers by name, and what is under way between them. Time passes only if a test lets it."""

@@ -351,3 +351,63 @@ def test_a_plan_that_closes_the_only_link_of_its_root_ends_once(monkeypatch: pyt
     scope.request("A", plan())
     scope.deliver()
     assert view(scope).phase is PlanPhase.DONE
+
+
+# ---- damage
+
+
+@pytest.mark.req("CO-01")
+@pytest.mark.parametrize("phase", PlanPhase)
+def test_a_plan_ends_everywhere_whatever_its_root_takes_it_for(phase: PlanPhase) -> None:
+    # "A pub/sub system is called self-stabilizing, if started in an arbitrary state, it eventually begins to satisfy
+    # its specified behavior provided that no faults occur for a sufficient long time."
+    for work in (DONE, UNDONE):
+        scope = mesh()
+        scope.work["D"].lacks = "no link" if work is UNDONE else ""
+        scope.work["D"].counts = (1, 0)
+        scope.request("A", plan())
+        scope.pass_time(SOON)
+        running = scope["A"].planning._running
+        assert running is not None
+        running.phase = phase
+        running.pause_ns = running.began_at = running.next_at = 1 << 62
+        scope["A"].planning._turn = 1 << 62
+        scope.pass_time(2 * (scope.timing.prepare_within + scope.timing.drain_within))
+        assert stages(scope) == {PlanStage.FINISHED}
+        assert not scope["A"].planning.is_busy
+        assert not scope.wrong()
+
+
+@pytest.mark.req("CO-01")
+@pytest.mark.parametrize("stage", PlanStage)
+def test_a_stage_without_a_plan_is_none(stage: PlanStage) -> None:
+    scope = mesh()
+    scope["B"].announced.stage = stage
+    scope.settle()
+    scope["B"].announced.validate()
+    assert stages(scope) == {PlanStage.FINISHED}
+
+
+@pytest.mark.req("CO-01")
+@pytest.mark.parametrize("stage", [PlanStage.ANNOUNCED, PlanStage.SWITCHED])
+@pytest.mark.parametrize("name", "AD")
+def test_a_plan_that_nobody_has_ordered_ends(name: str, stage: PlanStage) -> None:
+    scope = mesh()
+    announced = scope[name].announced
+    announced.plan, announced.stage = plan(), stage
+    scope[name].wave.rounds_as_root = -(1 << 62)
+    scope.pass_time(2 * scope.timing.patience + scope.timing.prepare_within)
+    assert stages(scope) == {PlanStage.FINISHED}
+    assert not scope["A"].planning.is_busy
+    assert not scope.wrong()
+
+
+@pytest.mark.req("CO-01")
+def test_a_root_that_is_alone_ends_a_plan_that_nobody_has_ordered() -> None:
+    scope = PaperScope("A")
+    scope.settle()
+    scope["A"].announced.plan, scope["A"].announced.stage = plan(), PlanStage.SWITCHED
+    for _ in range(8):
+        scope["A"].beat()  # no wave of it is due, since there is nobody to hear it
+        scope.pass_time(scope.timing.patience)
+    assert stages(scope, "A") == {PlanStage.FINISHED}

@@ -15,6 +15,7 @@ SEEDS = {  # how many, and how many at a time: a sample of which `make soak` has
     "access": (100, 20),
     "broker": (100, 20),
     "colours": (30, 6),
+    "damage": (16, 4),
     "delivery": (100, 20),
     "fabric": (60, 10),
     "fuzz": (60, 20),  # each has some 250 messages
@@ -34,7 +35,8 @@ FAULTS = {  # what has to happen somewhere in these seeds, or they would prove l
         "break delivered disk-full fenced flipped-bytes half-open jump kill lost-bytes missed partition "
         "partition-asymmetric power-cut published repeated-bytes stall stop swapped-bytes sync-error"
     ),
-    "colours": "members pointers profiles rounds routes timers",
+    "colours": "members plans pointers profiles rounds routes timers",
+    "damage": "credit members plans pointers profiles queues rounds routes subscriptions timers undisturbed",
     "delivery": (
         "author-crash collected crash-in-step cut-in-commit cut-in-step death delivered disk-full ended-well "
         "deleted events-expired "

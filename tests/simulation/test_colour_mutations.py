@@ -1,6 +1,6 @@
 """Break what heals a network on purpose, and the scenario `colours` must see that it does not heal."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import pytest
 from tests.simulation.killers import find_killer
@@ -8,13 +8,20 @@ from tests.simulation.killers import find_killer
 from stentor.model.colours.wave_messages import RootClaim, Rotate
 from stentor.model.ids import fingerprint
 from stentor.model.messages import Presence
+from stentor.model.routing_state import RoutingTables
 from stentor.nodes.network.colouring import Colouring, ScopeMembers
+from stentor.nodes.network.profile_feed import ProfileFeed
+from stentor.protocols.colours.announced_plan import AnnouncedPlan
 from stentor.protocols.colours.manifest_lease import ManifestLease
 from stentor.protocols.colours.rejoining import Rejoining
 from stentor.protocols.colours.scope_colours import ScopeColours
 from stentor.protocols.colours.scope_tree import ScopeTree
 from stentor.protocols.colours.wave import Wave
+from stentor.protocols.connection.outbox import Outbox
+from stentor.protocols.dissemination.mask_plans import NextHop
+from stentor.protocols.dissemination.member_interests import InterestIndex
 from stentor.protocols.dissemination.profile_audit import ProfileAudit
+from stentor.protocols.dissemination.relay import Relay
 from stentor.protocols.overlay.gateways import Gateways
 
 Mutate = Callable[[pytest.MonkeyPatch], None]
@@ -80,6 +87,10 @@ def profiles_are_not_audited(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ProfileAudit, "run", lambda _: None)
 
 
+def what_clients_want_is_not_summed_up_anew(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ProfileFeed, "renew", lambda _: False)
+
+
 def nothing_follows_from_a_round(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Colouring, "end_step", lambda _: None)
 
@@ -90,6 +101,23 @@ def waves_are_not_passed_on(patch: pytest.MonkeyPatch) -> None:
             self.heard_at = self._around.step.now
 
     patch.setattr(Wave, "on_rotate", selfish)
+
+
+def plans_that_nobody_ordered_do_not_end(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(AnnouncedPlan, "on_rotation", lambda *_, **__: None)
+
+
+def whom_events_wait_for_is_not_worked_out_anew(patch: pytest.MonkeyPatch) -> None:
+    original = Relay.adopt
+
+    def careless(
+        self: Relay[Outbox], tables: RoutingTables[InterestIndex], neighbours: Mapping[str, NextHop[Outbox]]
+    ) -> None:
+        held = self.held.by_level
+        original(self, tables, neighbours)
+        self.held.by_level = held if any(held) else tables.held
+
+    patch.setattr(Relay, "adopt", careless)
 
 
 MUTATIONS: list[tuple[Mutate, set[str]]] = [
@@ -104,7 +132,10 @@ MUTATIONS: list[tuple[Mutate, set[str]]] = [
     (copies_with_the_right_stamp_stay, {"presence", "profile", "cache"}),
     (ways_are_not_worked_out_anew, {"cache", "way"}),
     (profiles_are_not_audited, {"index", "profile"}),
+    (what_clients_want_is_not_summed_up_anew, {"index", "profile", "count"}),
     (nothing_follows_from_a_round, {"cache", "way", "index", "profile"}),
+    (plans_that_nobody_ordered_do_not_end, {"plan"}),
+    (whom_events_wait_for_is_not_worked_out_anew, {"held"}),
     (waves_are_not_passed_on, {"illegal", "presence", "profile", "count"}),
 ]
 

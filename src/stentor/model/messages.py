@@ -5,6 +5,7 @@ from typing import Annotated
 
 import msgspec
 from msgspec import Meta
+from xxhash import xxh3_64_intdigest
 
 from stentor.model.attribute import MOST_ATTRIBUTES, Schema
 from stentor.model.colours.plan import TopologyPlan
@@ -170,6 +171,11 @@ class Subscription(Message, frozen=True, array_like=True, tag="subscription", gc
     pattern: Text
     where: Text = ""
 
+    @property
+    def digest(self) -> int:
+        """A digest of what it says, in the very words."""
+        return xxh3_64_intdigest(f"{self.id}\0{self.pattern}\0{self.where}".encode())
+
 
 class Unsubscription(Message, frozen=True, array_like=True, tag="unsubscription", gc=False):
     """A client ends a subscription; a Receipt follows."""
@@ -183,6 +189,15 @@ class Receipt(Message, frozen=True, array_like=True, tag="receipt", gc=False):
     id: SubscriptionNumber
     code: Refusal | None = None
     reason: Reason = ""
+
+
+class SubscriptionInventory(Message, frozen=True, array_like=True, tag="subscriptions", gc=False):
+    """A broker tells a client which of its subscriptions are in force, because their digest is another than the client
+    said. The client ends and makes subscriptions until they are its own.
+    """
+
+    digests: Annotated[dict[SubscriptionNumber, Id], Meta(max_length=MOST_ITEMS)]
+    more: bool = False  # too much for a frame: goes on in the next one
 
 
 class Credit(Message, frozen=True, array_like=True, tag="credit", gc=False):
@@ -206,6 +221,7 @@ class Heartbeat(Message, frozen=True, array_like=True, tag="heartbeat", gc=False
     position: ByteCount
     sent: ByteCount | None = None  # bytes of events among them
     granted: ByteCount | None = None  # credit that the sender has given the receiver since the link's start
+    subscriptions: Id | None = None  # of a client: the exclusive or of the digests of all its subscriptions
 
 
 class Ping(Message, frozen=True, array_like=True, tag="marker", gc=False):
@@ -409,6 +425,7 @@ AnyMessage = (
     | Subscription
     | Unsubscription
     | Receipt
+    | SubscriptionInventory
     | Credit
     | Missed
     | Heartbeat

@@ -152,9 +152,10 @@ class Arrival:
                 self._unconfirmed.add(message.id)
             self.connection.outbox.post(message)
 
-    def beat(self) -> None:
+    def beat(self, subscribed: int) -> None:
+        """Tell the new broker now and then the digest of what it was told of our subscriptions."""
         if self.connection is not None and self.connection.greeted:
-            self.connection.beat(self._step.now)
+            self.connection.beat(self._step.now, subscribed)
 
     def release(self) -> None:
         """Send what waits for the new broker."""

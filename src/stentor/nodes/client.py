@@ -36,6 +36,7 @@ from stentor.model.messages import (
     SettlementReport,
     StatusReport,
     Subscription,
+    SubscriptionInventory,
     Topic,
     ViewReport,
     Welcome,
@@ -62,7 +63,7 @@ from stentor.nodes.client_api import (
 from stentor.nodes.client_link import MOVING as MOVING
 from stentor.nodes.client_link import ClientLink
 from stentor.nodes.client_settings import Settings as Settings
-from stentor.nodes.client_subscriptions import ClientSubscriptions, request_of
+from stentor.nodes.client_subscriptions import ClientSubscriptions
 from stentor.nodes.confirmations import DEPARTURE, Confirmations
 from stentor.protocols.connection.connection import Connection
 from stentor.protocols.connection.outbox import Outbox
@@ -113,6 +114,7 @@ class Client(ClientLink):
             Topic: self._subscriptions.define_topic,
             SchemaDefinition: self._subscriptions.define_schema,
             Receipt: self._subscriptions.on_receipt,
+            SubscriptionInventory: self._subscriptions.on_inventory,
             Credit: lambda credit: self._linked.outbox.grant(credit.limit),
             Missed: self._subscriptions.on_missed,
             Pong: self._on_pong,
@@ -230,11 +232,15 @@ class Client(ClientLink):
     # ---- what becomes of the link
 
     def _requests(self) -> Iterator[Subscription]:
-        return map(request_of, self.subscriber.subscriptions.values())
+        return (subscription.request for subscription in self.subscriber.subscriptions.values())
+
+    @property
+    def _subscribed(self) -> int:
+        return self.subscriber.digest
 
     def _on_link_up(self) -> None:
         self._confirmations.on_link_up()
-        self.subscriber.relink()
+        self._subscriptions.relink()
         self.subscriber.taken = 0  # on the link before
         self._events_read = 0
 

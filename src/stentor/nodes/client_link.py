@@ -123,6 +123,11 @@ class ClientLink(ABC):
     def _requests(self) -> Iterable[Subscription]:
         """Return what the client subscribes to."""
 
+    @property
+    @abstractmethod
+    def _subscribed(self) -> int:
+        """The digest of what the client subscribes to."""
+
     @abstractmethod
     def _on_link_up(self) -> None:
         """There is a new link, on which nothing was said yet."""
@@ -308,9 +313,9 @@ class ClientLink(ABC):
         if connection.silent(now):
             self._give_up(Refusal.SILENT, "the broker was silent for three heartbeats")
             return
-        connection.beat(now)
+        connection.beat(now, self._subscribed)
         if self._arrival is not None:
-            self._arrival.beat()
+            self._arrival.beat(self._subscribed)
         self._step.emit(StartTimer(ClientTick(), now + connection.heartbeat // 2))
 
     def _on_stop_requested(self, _: StopRequested) -> None:

@@ -6,7 +6,16 @@ from stentor.machine import Step
 from stentor.model.attribute import check_schema
 from stentor.model.errors import FrameError, InvalidInput, Refusal
 from stentor.model.filter import Filter
-from stentor.model.messages import Message, Missed, Receipt, SchemaDefinition, Subscription, Topic, Unsubscription
+from stentor.model.ids import SubscriptionId
+from stentor.model.messages import (
+    Message,
+    Missed,
+    Receipt,
+    SchemaDefinition,
+    SubscriptionInventory,
+    Topic,
+    Unsubscription,
+)
 from stentor.model.topic import check_pattern
 from stentor.nodes.client_api import (
     ConfirmSubscription,
@@ -18,10 +27,6 @@ from stentor.nodes.client_api import (
 from stentor.protocols.delivery.besteffort.subscriber import BestEffortSubscriber, ClientSubscription
 
 
-def request_of(subscription: ClientSubscription) -> Subscription:
-    return Subscription(subscription.id, subscription.pattern, str(subscription.filter or ""))
-
-
 class ClientSubscriptions:
     """Tells a broker what the application subscribes to, and the application what becomes of it."""
 
@@ -30,6 +35,12 @@ class ClientSubscriptions:
         self._step = step
         self._subscriber = subscriber
         self._post = post
+        self._in_force: dict[SubscriptionId, int] = {}  # digests that a broker has begun to tell
+
+    def relink(self) -> None:
+        """A new link: nothing was said on it."""
+        self._subscriber.relink()
+        self._in_force = {}
 
     # ---- what the application says
 
@@ -38,7 +49,7 @@ class ClientSubscriptions:
         where = Filter(requested.where) if requested.where else None
         subscription = ClientSubscription(requested.subscription, requested.pattern, where, requested.eager)
         self._subscriber.add(subscription)
-        self._post(request_of(subscription))
+        self._post(subscription.request)
 
     def unsubscribe(self, requested: UnsubscribeRequested) -> None:
         self._subscriber.remove(requested.subscription)
@@ -63,6 +74,20 @@ class ClientSubscriptions:
         else:
             self._subscriber.remove(receipt.id)
             self._step.emit(DenySubscription(receipt.id, receipt.code, receipt.reason))
+
+    def on_inventory(self, inventory: SubscriptionInventory) -> None:
+        """Tell the broker how the subscriptions in force differ from ours. Changes that it had not read yet are told
+        twice, which does no harm.
+        """
+        self._in_force.update(inventory.digests)
+        if inventory.more:
+            return
+        in_force, self._in_force = self._in_force, {}
+        for number in sorted(in_force.keys() - self._subscriber.subscriptions.keys()):
+            self._post(Unsubscription(number))
+        for subscription in self._subscriber.subscriptions.values():
+            if in_force.get(subscription.id) != subscription.request.digest:
+                self._post(subscription.request)
 
     def on_missed(self, missed: Missed) -> None:
         for number, events in missed.events.items():

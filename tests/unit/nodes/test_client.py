@@ -53,6 +53,7 @@ from stentor.model.messages import (
     StatusReport,
     StatusRequest,
     Subscription,
+    SubscriptionInventory,
     Topic,
     Unsubscription,
     Welcome,
@@ -83,7 +84,7 @@ from stentor.wire.block import Block, Origin
 from stentor.wire.frame import CONTROL, LARGEST_GREETING, PREAMBLE
 
 WELCOME = Welcome(node="b1", boot=1, principal="alice", window=1 << 20, largest_body=1 << 20, heartbeat=5.0)
-ONE, TWO = SubscriptionId(1), SubscriptionId(2)
+ONE, TWO, THREE = SubscriptionId(1), SubscriptionId(2), SubscriptionId(3)
 NUMBERED = Schema(("n",), (Kind.INTEGER,))
 
 
@@ -328,6 +329,34 @@ def test_a_welcome_that_cannot_be_is_refused(welcome: Welcome) -> None:
 # ---- heartbeats
 
 
+@pytest.mark.req("CO-14")
+def test_a_client_ends_and_makes_subscriptions_until_those_in_force_are_its_own() -> None:
+    desk = Desk().connected()
+    wants = {ONE: Subscription(ONE, "a"), TWO: Subscription(TWO, "b", "n > 1"), THREE: Subscription(THREE, "c")}
+    desk.tell(*(SubscribeRequested(each.id, each.pattern, each.where) for each in wants.values()))
+    ghost, lost, right = SubscriptionId(7), TWO, THREE
+    first = SubscriptionInventory({ghost: 5, ONE: 6}, more=True)
+    assert said(desk.hear(first)) == []
+    told = said(desk.hear(SubscriptionInventory({right: wants[right].digest})))
+    assert told == [Unsubscription(ghost), wants[ONE], wants[lost]]
+    assert said(desk.hear(SubscriptionInventory({each.id: each.digest for each in wants.values()}))) == []
+
+
+def test_a_client_that_has_read_a_refusal_wants_nothing_more() -> None:
+    desk = Desk().connected()
+    desk.tell(SubscribeRequested(ONE, "a", ""))
+    assert said(desk.hear(Receipt(ONE, Refusal.NOT_AUTHORISED, "no"), SubscriptionInventory({}))) == []
+
+
+def test_the_part_of_an_inventory_that_came_on_a_link_that_is_lost_counts_no_more() -> None:
+    desk = Desk().connected()
+    desk.tell(SubscribeRequested(ONE, "a", ""))
+    desk.hear(SubscriptionInventory({TWO: 5}, more=True))
+    desk.tell(LinkLost(desk.link, "cable cut"))
+    desk.connected()
+    assert said(desk.hear(SubscriptionInventory({ONE: Subscription(ONE, "a").digest}))) == []
+
+
 def test_a_quiet_client_beats() -> None:
     desk = Desk().connected()
     beats = []
@@ -344,7 +373,7 @@ def test_a_quiet_client_beats() -> None:
             )
         )
     )
-    assert beats[0] == Heartbeat(written, 0, 4 << 20)
+    assert beats[0] == Heartbeat(written, 0, 4 << 20, 0)
     assert 3 <= len(beats) <= 4
 
 

@@ -44,6 +44,6 @@ def test_lines_tell_people_what_was_said() -> None:
     trace.note(3 * SECOND, "node", "killed")
     assert trace.steps == 2
     assert "Started" in trace.lines[0]
-    assert "Send(1: preamble, Heartbeat(position=8, sent=None, granted=None))" in trace.lines[1]
+    assert "Send(1: preamble, Heartbeat(position=8, sent=None, granted=None, subscriptions=None))" in trace.lines[1]
     assert "Received(1: preamble, 2 bytes" in trace.lines[3]
     assert trace.lines[4].split() == ["3.000000000", "node", "killed"]

@@ -51,6 +51,7 @@ from stentor.model.messages import (
     StatusReport,
     StatusRequest,
     Subscription,
+    SubscriptionInventory,
     Topic,
     Unsubscription,
     ViewReport,
@@ -125,7 +126,10 @@ MESSAGES: dict[type[Message], st.SearchStrategy[Message]] = {
     Receipt: st.builds(Receipt, i64, st.none() | st.sampled_from(Refusal), texts),
     Credit: st.builds(Credit, i64),
     Missed: st.builds(Missed, st.dictionaries(i64.map(SubscriptionId), i64, max_size=3)),
-    Heartbeat: st.builds(Heartbeat, i64),
+    Heartbeat: st.builds(Heartbeat, i64, subscriptions=st.none() | i64),
+    SubscriptionInventory: st.builds(
+        SubscriptionInventory, st.dictionaries(i64.map(SubscriptionId), i64, max_size=3), st.booleans()
+    ),
     Ping: st.builds(Ping, i64),
     Pong: st.builds(Pong, i64),
     StatusRequest: st.builds(StatusRequest, i64),

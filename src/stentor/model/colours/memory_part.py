@@ -18,6 +18,8 @@ class MemoryPart(enum.StrEnum):
     MEMBERS = "members"  # presences and manifests: who is in a scope, with which number and links
     ROUTES = "routes"  # ways, and what was worked out from them
     PROFILES = "profiles"  # what members want, and the index of it
+    SUBSCRIPTIONS = "subscriptions"  # what its own clients asked for
+    PLANS = "plans"  # that change links: how far they are, and which events wait for them
     QUEUES = "queues"  # what waits for other brokers, and how many bytes went to them and came from them
     CREDIT = "credit"  # how many bytes of events it may send to other brokers, and they to it
     TIMERS = "timers"  # when something is due

@@ -84,6 +84,7 @@ from stentor.nodes.broker.link_sessions import QUIET, LinkSessions
 from stentor.nodes.broker.local_client import LocalClient
 from stentor.nodes.broker.redirection import Redirection
 from stentor.nodes.broker.status import BrokerLife, status_of
+from stentor.nodes.broker.subscription_lease import SubscriptionLease
 from stentor.nodes.broker.tracer import BrokerTracer, HopsDue
 from stentor.nodes.network.network import BrokerNetwork, NetworkSettings
 from stentor.policies.scope_policies import ScopePolicies
@@ -92,7 +93,7 @@ from stentor.protocols.connection.outbox import Outbox, Unflushed
 from stentor.protocols.dissemination.access.access_log import LOG as ACCESS_LOG
 from stentor.protocols.dissemination.broker_subscription import BrokerSubscription
 from stentor.protocols.dissemination.forwarder import Forwarder
-from stentor.protocols.dissemination.subscriptions import Subscriptions
+from stentor.protocols.dissemination.subscriptions import Subscriptions, Wishes
 
 Handlers = dict[type[Message], Callable[[LinkSession, Any], Message | None]]
 
@@ -144,7 +145,8 @@ class Broker:
             str(path),
         )
         self._handshake = Handshake(limits, version, self.network, names, self._access, redirection, step)
-        self._heartbeats = Heartbeats(limits, self._sessions, self.network, step)
+        self._lease = SubscriptionLease(self._subscriptions, forwarder.table, self._sessions, own, step)
+        self._heartbeats = Heartbeats(limits, self._sessions, self.network, self._lease, step)
         self._reader = FrameReader(
             forwarder,
             self.network.relay,
@@ -267,6 +269,7 @@ class Broker:
         match message:
             case Heartbeat():
                 session.connection.check_heartbeat(message, rest, session.connection.taken)
+                self._lease.compare(session, message.subscriptions)
             case ChallengeRequest() | Challenge():
                 self._handshake.challenge(session, message)
             case Hello():
@@ -403,6 +406,11 @@ class Broker:
         self._sessions.part("the broker is stopping")
 
     # ---- for those who ask
+
+    @property
+    def lists(self) -> list[Wishes[Outbox]]:
+        """What each client asked for."""
+        return [session.wishes for session in self._sessions]
 
     def view(self) -> NetworkView:
         """Return what this broker knows of the network around it."""

@@ -51,7 +51,7 @@ class FrameReader:
         self._counters = counters
         self._hear = hear
         self._step = step
-        self._withheld: dict[LinkSession, None] = {}  # clients that get no credit as long as much is held back
+        self._is_withholding = False  # publishers got no credit, since much is held back
         self.is_routine = False  # this step brought events only, which change neither routes nor profiles nor access
 
     def receive(self, link: LinkId, data: bytes) -> None:
@@ -84,10 +84,11 @@ class FrameReader:
 
     def end_step(self) -> None:
         """Grant the credit that was withheld, when there is room for held events again."""
-        if self._withheld and not self._held.is_half_full:
-            for session in self._withheld:
-                session.connection.grant_more()
-            self._withheld.clear()
+        if self._is_withholding and not self._held.is_half_full:
+            self._is_withholding = False
+            for session in self._sessions.links.values():
+                if session.connection.greeted:
+                    session.connection.grant_more()
 
     def _read(self, session: LinkSession, data: bytes) -> None:
         try:
@@ -115,7 +116,7 @@ class FrameReader:
                 self._counters.events_in += events
                 if self._held.size and self._held.is_half_full:
                     connection.taken += after - position
-                    self._withheld[session] = None
+                    self._is_withholding = True
                 else:
                     connection.take_events(after - position)
                 position = after

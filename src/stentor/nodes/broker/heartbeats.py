@@ -4,6 +4,7 @@ from stentor.machine import SECOND, StartTimer, Step, StopTimer, Timer
 from stentor.model.errors import Refusal
 from stentor.model.limits import Limits
 from stentor.nodes.broker.link_sessions import LinkSessions
+from stentor.nodes.broker.subscription_lease import SubscriptionLease
 from stentor.nodes.network.network import BrokerNetwork
 
 _TICKS_ASLEEP = 3  # after so many ticks without one it was us who slept, not the peers who were silent
@@ -16,9 +17,12 @@ class BrokerTick(Timer, frozen=True, gc=False, tag="broker tick"):
 class Heartbeats:
     """The ticks of one broker, two in a heartbeat."""
 
-    def __init__(self, limits: Limits, sessions: LinkSessions, network: BrokerNetwork, step: Step) -> None:
+    def __init__(
+        self, limits: Limits, sessions: LinkSessions, network: BrokerNetwork, lease: SubscriptionLease, step: Step
+    ) -> None:
         self._sessions = sessions
         self._network = network
+        self._lease = lease
         self._step = step
         self._tick_ns = int(limits.heartbeat * SECOND) // 2
         self._ticked_at = 0
@@ -39,11 +43,12 @@ class Heartbeats:
         self._ticked_at = now
         self._beat(has_slept=has_slept)
         self._network.beat(self._sessions.clients)
+        self._lease.audit()
         self.start()
 
     def _beat(self, *, has_slept: bool) -> None:
         """Give up those who are silent. If we have slept nobody is to blame, nor is anybody who waits for us."""
-        now = self._step.now
+        now, is_withholding = self._step.now, self._network.relay.held.is_half_full
         for session in list(self._sessions):
             connection = session.connection
             if has_slept or session.rest is not None:
@@ -54,3 +59,5 @@ class Heartbeats:
                 self._sessions.refuse(session, Refusal.SILENT, "nothing was heard from you for three heartbeats")
             else:
                 connection.beat(now)
+                if not is_withholding:
+                    connection.grant_more()

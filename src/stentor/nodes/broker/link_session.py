@@ -79,7 +79,7 @@ class LinkSession:
         self.can_move = False  # whether it may be asked to go to another broker
         self.redirected_to = ""  # the address of the broker to which it was last asked to go
         self.flows: FlowTable[Outbox] = FlowTable(connection.link)
-        self.wishes: Wishes[Outbox] = {}
+        self.wishes: Wishes[Outbox] = Wishes()
         self.events_in = 0
         self.rest: tuple[bytes, int] | None = None  # a chunk that was too much for a step, and where to go on in it
         self.backlog: deque[bytes] = deque()  # chunks that came after it

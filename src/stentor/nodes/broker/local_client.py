@@ -73,10 +73,10 @@ class LocalClient:
         self._forwarder = forwarder
         self._relay = relay
         self._subscriptions = subscriptions
-        self._flows: FlowTable[Outbox] = FlowTable(number)
+        self.flows: FlowTable[Outbox] = FlowTable(number)
         self._publisher = BestEffortPublisher(Incarnation(0), 0)
         self._inbox = LocalInbox(number, limits, forwarder.unflushed)
-        self._wishes: Wishes[Outbox] = {}
+        self.wishes: Wishes[Outbox] = Wishes()
 
     def begin(self, incarnation: Incarnation) -> None:
         """Publish from now on as another life of this client than all before."""
@@ -103,19 +103,19 @@ class LocalClient:
 
     def define(self, number: TopicId | SchemaId, definition: Message) -> bool:
         """Let the broker know what a number means, once; True if it did not know."""
-        if number in self._flows.topics or number in self._flows.schemas:
+        if number in self.flows.topics or number in self.flows.schemas:
             return False
         if isinstance(definition, SchemaDefinition):
-            self._forwarder.define_schema(self._flows, definition)
+            self._forwarder.define_schema(self.flows, definition)
         elif isinstance(definition, Topic):
-            self._forwarder.define_topic(self._flows, definition)
+            self._forwarder.define_topic(self.flows, definition)
         return True
 
     def carry(self, frame: bytes, _events: int) -> None:
         """Let a frame go where a client's would go."""
-        if frame[FLOW] not in self._flows.routes:
-            self._forwarder.open_flow(self._flows, frame[FLOW], self.publisher)
-        runs, _ = split(frame, 0, self._flows.routes)
+        if frame[FLOW] not in self.flows.routes:
+            self._forwarder.open_flow(self.flows, frame[FLOW], self.publisher)
+        runs, _ = split(frame, 0, self.flows.routes)
         self._forwarder.forward(frame, runs)
         self._relay.publish(frame, runs)
 
@@ -123,10 +123,10 @@ class LocalClient:
 
     def subscribe(self, subscription: SubscriptionId, pattern: str, where: str = "") -> Receipt:
         """Ask for events; the receipt says why, if that cannot be."""
-        return self._subscriptions.subscribe(self._wishes, self._inbox, Subscription(subscription, pattern, where))
+        return self._subscriptions.subscribe(self.wishes, self._inbox, Subscription(subscription, pattern, where))
 
     def unsubscribe(self, subscription: SubscriptionId) -> None:
-        self._subscriptions.unsubscribe(self._wishes, Unsubscription(subscription))
+        self._subscriptions.unsubscribe(self.wishes, Unsubscription(subscription))
 
     def take(self) -> list[Buffer]:
         """Return what has come, in order: frames of events, definitions before the first that needs them, and how many

@@ -22,6 +22,7 @@ from stentor.model.routing_state import Sides
 from stentor.nodes.network.anti_entropy import AntiEntropy
 from stentor.nodes.network.link_cost import DETOUR_COST
 from stentor.nodes.network.plan_work import PlannedLinks, ScopePlanWork
+from stentor.nodes.network.profile_feed import ProfileFeed
 from stentor.policies.scope_policies import ScopePolicies
 from stentor.protocols.colours.scope_colours import ScopeColours, WaveDue
 from stentor.protocols.colours.scope_surroundings import ScopeSurroundings
@@ -140,6 +141,7 @@ class Colouring:
         settings: Mapping[str, ColourSettings],
         gateways: Gateways,
         profiles: Profiles,
+        feed: ProfileFeed,
         index: InterestIndex,
         relay: Relay[Outbox],
         anti_entropy: AntiEntropy,
@@ -172,9 +174,10 @@ class Colouring:
             )
             for level, scope in enumerate(context.scopes)
         ]
+        self._feed = feed
         self.audit = ProfileAudit(profiles, index)
         self._round = 0  # for which ways were last worked out anew
-        self.repaired = 0  # how often a way was wrong when all were worked out anew
+        self.repaired = 0  # how often ways, or what our clients want, were wrong when they were worked out anew
 
     def link_up(self, name: str) -> None:
         for colours in self._shared(name):
@@ -206,6 +209,8 @@ class Colouring:
         colours = self.scopes[level]
         if self._round != colours.tree.round:
             self._round = colours.tree.round
+            if self._neighbours:
+                self.repaired += self._feed.renew()
             self.audit.run(colours.timing.audit_rounds)
             self.repaired += self._gateways.rebuild()
             self._relay.forget_plans()

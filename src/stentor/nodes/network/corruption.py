@@ -4,19 +4,25 @@ A variable gets any value of its type: what a cosmic ray, a bad memory module or
 configuration and what is on the disk stay as they are. Who draws is the caller's business: machines know no randomness.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 import msgspec
 
 from stentor.model.colours.memory_part import MemoryPart
+from stentor.model.colours.plan import PlanPhase, PlanStage, TopologyPlan
+from stentor.model.ids import SubscriptionId
 from stentor.model.messages import Gateway, Presence
 from stentor.model.ranges import LAST_VERSION
 from stentor.nodes.network.network import BrokerNetwork
+from stentor.nodes.network.plan_work import ScopePlanWork
+from stentor.protocols.colours.planning import Planning
 from stentor.protocols.colours.scope_colours import ScopeColours
 from stentor.protocols.colours.scope_tree import Claim, Pointers, TreeRole
 from stentor.protocols.connection.connection import Connection
+from stentor.protocols.connection.outbox import Outbox
 from stentor.protocols.dissemination.profiles import MemberProfile
+from stentor.protocols.dissemination.subscriptions import Wishes
 
 T = TypeVar("T")
 _FAR_NS = 1 << 62  # nanoseconds: nobody lives to see it
@@ -32,10 +38,12 @@ class Draw(Protocol):
 
 
 class Corruption:
-    """Scrambles the network part of one broker."""
+    """Scrambles what one broker remembers."""
 
-    def __init__(self, network: BrokerNetwork, draw: Draw) -> None:
+    def __init__(self, network: BrokerNetwork, lists: Collection[Wishes[Outbox]], draw: Draw) -> None:
+        """`lists` are those of its clients: what each of them asked for."""
         self._network = network
+        self._lists = lists
         self._draw = draw
         self._acts: Mapping[MemoryPart, Callable[[], None]] = {
             MemoryPart.ROUNDS: lambda: self._each_scope(self._damage_round),
@@ -43,6 +51,8 @@ class Corruption:
             MemoryPart.MEMBERS: self._damage_members,
             MemoryPart.ROUTES: self._damage_routes,
             MemoryPart.PROFILES: self._damage_profiles,
+            MemoryPart.SUBSCRIPTIONS: self._damage_subscriptions,
+            MemoryPart.PLANS: self._damage_plans,
             MemoryPart.QUEUES: lambda: self._each_link(self._damage_queue),
             MemoryPart.CREDIT: lambda: self._each_link(self._damage_credit),
             MemoryPart.TIMERS: self._damage_timers,
@@ -100,6 +110,53 @@ class Corruption:
     def _damage_timers(self) -> None:
         self._each_scope(self._damage_times)
         self._each_link(self._damage_heartbeats)
+
+    # ---- plans
+
+    def _damage_plans(self) -> None:
+        for colours, work in zip(self._network.colouring.scopes, self._network.colouring._work, strict=True):
+            self._damage_announced(colours, work)
+            self._damage_planning(colours.planning)
+            colours._poll._waiting.add(self._any_name())
+            colours._poll.deadline_at = self._draw.choice((0, -_FAR_NS, _FAR_NS))
+            colours.wave.rounds_as_root = self._draw.choice((0, -_FAR_NS, 5))
+        self._damage_held()
+
+    def _damage_announced(self, colours: ScopeColours, work: ScopePlanWork) -> None:
+        draw, announced = self._draw, colours.announced
+        ghost = TopologyPlan(1 + draw.randrange(1 << 60), ())
+        announced.plan = draw.choice((announced.plan, announced.plan, None, ghost))
+        announced.stage = draw.choice(tuple(PlanStage))
+        announced._switched_in = draw.choice((-1, colours.tree.round, draw.randrange(1 << 32)))
+        work.generation = draw.randrange(1 << 32)
+        work.topology = draw.choice((work.topology, None))
+        for topology in work.finished:
+            topology._rounds = draw.choice((0, 1, -_FAR_NS, _FAR_NS))
+
+    def _damage_planning(self, planning: Planning) -> None:
+        draw, running = self._draw, planning._running
+        planning._turn = draw.choice((0, -1, 1 << 40))
+        if running is not None and self._often():
+            running.phase = draw.choice(tuple(PlanPhase))
+            running.pause_ns = draw.choice((0, -_FAR_NS, _FAR_NS))
+            running.began_at = draw.choice((0, -_FAR_NS, _FAR_NS))
+            running.phase_at = draw.choice((0, -_FAR_NS, _FAR_NS))
+            running.next_at = draw.choice((0, -_FAR_NS, _FAR_NS))
+        elif self._often():
+            planning._running = None
+            planning._waiting.clear()
+
+    def _damage_held(self) -> None:
+        draw, held = self._draw, self._network.relay.held
+        runs = list(held._runs)
+        held._runs.clear()
+        for run in runs:
+            held._runs.extend([run] * draw.choice((0, 1, 1, 2)))
+        held.size = draw.choice((held.size, 0, -1, draw.randrange(_MOST_BYTES)))
+        held.by_level = tuple(
+            {each: draw.randrange(1 << 64) for each in range(level)} if self._often() else {}
+            for level in range(len(held.by_level))
+        )
 
     # ---- links
 
@@ -162,6 +219,26 @@ class Corruption:
         )
 
     def _damage_routes(self) -> None:
+        self._damage_ways()
+        self._damage_flows()
+
+    def _damage_flows(self) -> None:
+        """Send events of topics and flows where those of others go."""
+        table, draw = self._network._forwarder.table, self._draw
+        routes = [state.route for state in table.topics.values() if state.route is not None]
+        for state in table.topics.values() if routes else ():
+            if self._often():
+                state.route = draw.choice(routes)
+            if self._often():
+                state.remembered = {}
+        for flows in table._tables.values():
+            for flow in flows.routes if routes else ():
+                if self._often():
+                    flows.routes[flow] = draw.choice(routes)
+        if draw.random() < 0.3:
+            table._tables.clear()
+
+    def _damage_ways(self) -> None:
         graph, draw = self._network.gateways.graph, self._draw
         hops = graph.cache._hops
         for unit in list(hops):
@@ -185,9 +262,27 @@ class Corruption:
             for profile in members.values():
                 if self._often():
                     self._damage_profile(profile)
+        self._damage_summary()
         for level, numbers in enumerate(profiles._numbers):
             if draw.random() < 0.3:
                 profiles._numbers[level] = {unit: draw.randrange(64) for unit in numbers}
+
+    def _damage_summary(self) -> None:
+        """Forget, and make up, what our own clients want."""
+        summary, told = self._network.profiles._clients, self._network.feed._told
+        for want, entry in list(summary._entries.items()):
+            match self._draw.randrange(6):
+                case 0:
+                    del summary._entries[want]
+                case 1:
+                    summary._told.pop(want, None)
+                case 2:
+                    entry.count = 1 + self._draw.randrange(5)
+                case 3:
+                    summary._told["ghost/#", ""] = None
+        for number in list(told):
+            if self._draw.random() < 0.2:
+                del told[number]
 
     def _damage_profile(self, profile: MemberProfile) -> None:
         draw = self._draw
@@ -203,3 +298,21 @@ class Corruption:
             case _:
                 profile.digest = draw.randrange(1 << 64)
                 profile.predicates = draw.randrange(1 << 30)
+
+    # ---- clients
+
+    def _damage_subscriptions(self) -> None:
+        draw = self._draw
+        for wishes in self._lists:
+            for number, subscription in list(wishes.items()):
+                match draw.randrange(5):
+                    case 0:
+                        del wishes[number]
+                    case 1:
+                        wishes[number] = msgspec.structs.replace(
+                            subscription, number=draw.randrange(1 << 62), pattern=draw.choice(("#", "ghost/#"))
+                        )
+                    case 2:
+                        wishes[SubscriptionId(draw.randrange(1 << 62))] = subscription
+                    case 3:
+                        wishes.digest = draw.randrange(1 << 64)

@@ -95,6 +95,7 @@ class BrokerNetwork:
             settings.colours,
             self.gateways,
             self.profiles,
+            self.feed,
             forwarder.table.interests,
             self.relay,
             self._anti_entropy,

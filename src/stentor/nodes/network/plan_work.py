@@ -105,6 +105,13 @@ class ScopePlanWork:
             self.finished = kept
             self.generation += 1
 
+    def keep_to(self, plan: TopologyPlan | None) -> None:
+        known = None if self.topology is None else self.topology.plan.number
+        if plan is None and known is not None:
+            self._forget()
+        elif plan is not None and known != plan.number:
+            self.announce(plan)
+
     def requests(self) -> tuple[TopologyChange, ...]:
         return tuple(change for change in self._links.requests(self._level) if change.far not in self._pauses)
 

@@ -13,6 +13,7 @@ from stentor.protocols.dissemination.profiles import Profiles
 from stentor.protocols.dissemination.routes import RouteTable
 
 _PORTION = 20  # subscriptions in a step: each may be compared with thousands of others
+_FEW = 256  # subscriptions that are summed up anew with each round: some milliseconds
 
 
 class ProfileFeed:
@@ -46,6 +47,16 @@ class ProfileFeed:
             self._untold.append(subscription)
         elif self._is_active:
             self._tell(subscription)
+
+    def renew(self) -> bool:
+        """Sum up anew what our clients want, whatever became of the sum; return whether it was wrong. If there are many
+        subscriptions, that is done only if others are summed up than there are.
+        """
+        subscriptions = self._table.subscriptions
+        if self._untold or (len(subscriptions) > _FEW and self._told.keys() == subscriptions.keys()):
+            return False
+        self._told = {number: (each.pattern, each.filter) for number, each in subscriptions.items()}
+        return self._profiles.sum_up_clients(self._told.values())
 
     def run(self) -> None:
         """Put a portion of what waits into our profile."""

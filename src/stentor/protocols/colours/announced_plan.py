@@ -61,6 +61,10 @@ class PlanWork(Protocol):
         """A wave has come: what finished plans have made of links may be known everywhere by now."""
         ...
 
+    def keep_to(self, plan: TopologyPlan | None) -> None:
+        """See to it that this is the plan under way; if it is not, damage has made it so."""
+        ...
+
 
 class PlanProgress(NamedTuple):
     """How far a plan is at one broker: its part of a PlanAnswer."""
@@ -190,6 +194,12 @@ class AnnouncedPlan:
     def prepare(self) -> None:
         if self.stage is PlanStage.ANNOUNCED:
             self._work.prepare()
+
+    def clamp(self) -> None:
+        """Take out what cannot be: a stage without a plan, or work for another plan than there is."""
+        if self.plan is None:
+            self.stage = PlanStage.FINISHED
+        self._work.keep_to(self.plan if self.is_open else None)
 
     def validate(self) -> None:
         assert self.plan is not None or self.stage is PlanStage.FINISHED, f"no plan, and that is {self.stage.value}"

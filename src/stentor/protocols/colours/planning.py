@@ -23,6 +23,7 @@ MOST_WAITING = 64
 _FIRST_PAUSE_NS = 5 * MILLISECOND  # from one poll to the next
 _LONGEST_PAUSE_NS = 250 * MILLISECOND
 _LAST_TURN = 2**32 - 1
+_UNDER_WAY = (PlanPhase.ANNOUNCING, PlanPhase.PREPARING, PlanPhase.SWITCHING, PlanPhase.DRAINING)
 _ROUNDS_TO_GATHER = 2  # after which a new root knows who is in the scope: the first wave comes before they rejoin
 
 
@@ -52,6 +53,13 @@ class _RunningPlan:
         self.last_sums: tuple[int, int] | None = None  # what the last poll found, if all had answered
         self.brokers = self.prepared = 0
         self.reason = ""
+
+    def clamp(self, now: int) -> None:
+        """Take out what cannot be: times that lie ahead would hold the plan up."""
+        self.began_at = min(self.began_at, now)
+        self.phase_at = min(self.phase_at, now)
+        self.next_at = min(self.next_at, now + _LONGEST_PAUSE_NS)
+        self.pause_ns = min(max(self.pause_ns, _FIRST_PAUSE_NS), _LONGEST_PAUSE_NS)
 
     def enter(self, phase: PlanPhase, now: int) -> None:
         assert phase in PHASE_TRANSITIONS[self.phase], f"a plan that is {self.phase.value} cannot be {phase.value}"
@@ -116,7 +124,7 @@ class Planning:
     @property
     def _is_gathering(self) -> bool:
         """Whether we may not know yet who is in the scope."""
-        return self._wave.rounds_as_root < _ROUNDS_TO_GATHER
+        return any(self._around.inside()) and 0 <= self._wave.rounds_as_root < _ROUNDS_TO_GATHER
 
     # ---- requests
 
@@ -158,12 +166,12 @@ class Planning:
         now = self._around.step.now
         if self._running is None:
             self._begin(now)
+        if self._running is not None and self._running.phase not in _UNDER_WAY:
+            self._running = None  # damage: whatever was announced is taken up again
         running = self._running
         if running is None:
             return
-        running.began_at = min(running.began_at, now)  # times that lie ahead are damage, and would hold it up
-        running.phase_at = min(running.phase_at, now)
-        running.next_at = min(running.next_at, now + _LONGEST_PAUSE_NS)
+        running.clamp(now)
         if running.phase is PlanPhase.SWITCHING:
             self._switching(running, now)
             return
@@ -209,7 +217,7 @@ class Planning:
                 self.request(TopologyPlan(number, sound))
 
     def _ask(self, running: _RunningPlan) -> None:
-        self._turn = self._turn + 1 if self._turn < _LAST_TURN else 0
+        self._turn = self._turn + 1 if 0 <= self._turn < _LAST_TURN else 0
         self._poll.result = None
         is_known = running.phase is not PlanPhase.ANNOUNCING
         self._poll.poll(Poll(scope=self._around.scope, plan=running.plan.number, turn=self._turn, is_known=is_known))

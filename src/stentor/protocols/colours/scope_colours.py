@@ -262,6 +262,7 @@ class ScopeColours:
         self._poll.deadline_at = min(self._poll.deadline_at, latest)
         self._orphaned_at = min(self._orphaned_at, now)
         self.rejoining.clamp()
+        self.announced.clamp()
 
     @property
     def root(self) -> str:

@@ -138,12 +138,14 @@ class Connection:
         self.heard = min(self.heard, now)  # a time that lies ahead is damage, and would hide the silence
         return now - self.heard > SILENCE * self.heartbeat
 
-    def beat(self, now: int) -> bool:
-        """Tell our totals now and then, on a busy link too: so the peer finds out that bytes are missing."""
+    def beat(self, now: int, subscriptions: int | None = None) -> bool:
+        """Tell our totals now and then, on a busy link too: so the peer finds out that bytes are missing. A client
+        tells the digest of its subscriptions with them.
+        """
         if 0 <= now - self._beaten < self.heartbeat:  # a time that lies ahead is damage
             return False
         self._beaten = now
         outbox = self.outbox
         outbox.recount()
-        outbox.post(Heartbeat(outbox.position, outbox.sent, self._granted))
+        outbox.post(Heartbeat(outbox.position, outbox.sent, self._granted, subscriptions))
         return True

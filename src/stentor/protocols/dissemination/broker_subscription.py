@@ -38,6 +38,7 @@ class BrokerSubscription(msgspec.Struct, Generic[D], gc=False, eq=False):
     since: int = 0  # events that its audience had looked at before it came
     access: ReadAccess | None = None  # which topics it means; None is all that its pattern covers
     evaluated: int = 0  # nanoseconds for the worst event, by which it made evaluating filters dearer when it came
+    digest: int = 0  # of what its client said
 
     @property
     def accepted(self) -> int:

@@ -51,7 +51,7 @@ class HeldParcels(Generic[H]):
         self._runs.append(run)
         self.size += len(run.inner)
         self.held += run.events
-        while self.size > self._bound:
+        while self.size > self._bound and self._runs:
             oldest = self._runs.popleft()
             self.size -= len(oldest.inner)
             self.dropped += oldest.events

@@ -85,7 +85,19 @@ class Profiles:
         self._note(0, self._clients.add(pattern, where))
 
     def unsubscribe(self, pattern: str, where: Filter | None) -> None:
-        self._note(0, self._clients.remove(pattern, where))
+        try:
+            self._note(0, self._clients.remove(pattern, where))
+        except (AssertionError, LookupError):
+            self.is_damaged = True  # the summary does not hold what our clients want: it is made anew
+
+    def sum_up_clients(self, wants: Iterable[tuple[str, Filter | None]]) -> bool:
+        """Make the summary of what our clients want anew; return whether the former one was wrong."""
+        former, self._clients = self._clients, (summary := ProfileSummary())
+        marks = [(pattern, None) for pattern, _ in former if pattern.startswith(MARKS)]
+        for pattern, where in (*wants, *marks):
+            summary.add(pattern, where)
+        self._reconcile(0)
+        return former.predicates != summary.predicates or set(former) != set(summary)
 
     def _note(self, level: int, change: SummaryChange) -> None:
         news = self._news.setdefault(level, {})
@@ -299,7 +311,7 @@ class Profiles:
             self.is_damaged = True  # the summary does not hold what profiles say: it is made anew
 
     def _summary(self, level: int) -> ProfileSummary:
-        summary = self._summaries[level]
+        summary = self._clients if level == 0 else self._summaries[level]
         assert summary is not None, "only whoever speaks for a unit sums it up"
         return summary
 

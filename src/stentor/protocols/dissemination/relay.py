@@ -103,9 +103,8 @@ class Relay(Generic[D]):
         self._neighbours = neighbours
         if not is_same:
             self.forget_plans()
-        if self.held.by_level != tables.held:
-            self.held.by_level = tables.held
-            self._release()
+        self.held.by_level = tables.held
+        self._release()
 
     def forget_plans(self) -> None:
         """Work out again by which neighbours parcels go on: what is remembered may have been damaged."""

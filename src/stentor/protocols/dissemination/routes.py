@@ -40,6 +40,7 @@ D = TypeVar("D", bound=Sink)
 R = TypeVar("R", bound=Restricted)
 _NUMBER = 8  # bytes of a link's number
 _MANY_TOPICS = 4096  # that are looked at one by one when an interest comes or goes: that takes a millisecond
+_RENEWED = 1000  # topics, and flows, whose routes are forgotten at once: those that are in use come back in 20 ms
 
 
 class Route(Generic[D]):
@@ -162,6 +163,7 @@ class RouteTable(Generic[D]):
         self.is_loaded = False  # some events take a while to be matched
         self.evaluated = 0  # nanoseconds for evaluating the filters of all audiences, for the worst event
         self.evaluated_for: Counter[D] = Counter()  # … by whose filters these are
+        self._renewed = 0  # the place of the topic whose route is forgotten next
 
     def define(self, table: FlowTable[D], topic: TopicId, name: str) -> None:
         """A peer told us what a number means; we know it as long as any such peer is there."""
@@ -374,14 +376,36 @@ class RouteTable(Generic[D]):
             if visited == _MANY_TOPICS:
                 self._forget_all()
                 return
-            if state.route is not None:
-                state.route.book_counts()
-                state.route = None
-            for key in state.remembered:
-                table = self._tables.get(int.from_bytes(key[:_NUMBER], "little", signed=True))
-                if table is not None:
-                    table.routes.pop(key[_NUMBER:], None)
-            state.remembered = {}
+            self._forget_topic(state)
+
+    def _forget_topic(self, state: TopicEntry[D]) -> None:
+        if state.route is not None:
+            state.route.book_counts()
+            state.route = None
+        for key in state.remembered:
+            table = self._tables.get(int.from_bytes(key[:_NUMBER], "little", signed=True))
+            if table is not None:
+                table.routes.pop(key[_NUMBER:], None)
+        state.remembered = {}
+
+    def renew(self, tables: Iterable[FlowTable[D]]) -> None:
+        """Forget some routes of topics and of the flows in these tables, whatever became of them: in their turns all of
+        them are worked out anew.
+        """
+        self._shared.clear()
+        for table in tables:
+            if table.routes and self._tables.get(table.number) is not table:
+                self._tables[table.number] = table
+        left = _RENEWED
+        for number, table in list(self._tables.items()):
+            if left > 0:
+                left -= self.forget_flows(table, left)
+                if number in self._tables:  # the others have their turns before the rest of it
+                    self._tables[number] = self._tables.pop(number)
+        first = self._renewed if 0 <= self._renewed < len(self.topics) else 0
+        for state in list(islice(self.topics.values(), first, first + _RENEWED)):
+            self._forget_topic(state)
+        self._renewed = first + _RENEWED
 
     def _forget_all(self) -> None:
         """Forget all routes without looking at each topic: flows come back as they are used, and find their routes

@@ -1,7 +1,9 @@
 """Subscriptions: what clients ask a broker for, checked, counted and turned into interests."""
 
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from functools import reduce
+from operator import xor
 from typing import Generic, TypeVar
 
 from stentor.machine import SECOND
@@ -20,7 +22,38 @@ _AT_ONCE = 32  # interests that leave with their client
 _SHARE = 0.5  # of the time for evaluating filters, that one client can have
 
 Admit = Callable[[str, Filter | None], ReadAccess | Denied | None]  # what a pattern means to whoever asks; None is all
-Wishes = dict[SubscriptionId, BrokerSubscription[D]]  # what one client asked for
+
+
+class Wishes(dict[SubscriptionId, BrokerSubscription[D]]):
+    """What one client asked for, by the numbers that it gave, and a digest of it.
+
+    The digest follows what the client says, so that a heartbeat costs a comparison. It follows damage when the list is
+    recounted.
+    """
+
+    __slots__ = ("digest",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.digest = 0
+
+    def put(self, subscription: BrokerSubscription[D]) -> None:
+        self[subscription.id] = subscription
+        self.digest ^= subscription.digest
+
+    def take(self, number: SubscriptionId) -> BrokerSubscription[D] | None:
+        """Remove and return a subscription; None if there is none of this number."""
+        subscription = self.pop(number, None)
+        if subscription is not None:
+            self.digest ^= subscription.digest
+        return subscription
+
+    @property
+    def digests(self) -> dict[SubscriptionId, int]:
+        return {number: subscription.digest for number, subscription in self.items()}
+
+    def recount(self) -> None:
+        self.digest = reduce(xor, self.digests.values(), 0)
 
 
 class Subscriptions(Generic[D]):
@@ -48,7 +81,7 @@ class Subscriptions(Generic[D]):
         if known is not None:
             if (known.pattern, known.filter) == (message.pattern, where):
                 return Receipt(message.id)  # said twice, meant once
-            return self._refuse(message, Refusal.PROTOCOL, f"subscription {message.id} is in force for something else")
+            self.unsubscribe(wishes, Unsubscription(message.id))  # a client's last word counts
         if len(wishes) >= limits.subscriptions_per_client or len(self._table.subscriptions) >= limits.subscriptions:
             return self._refuse(
                 message, Refusal.TOO_MANY, "too many subscriptions: unsubscribe some, or use a wider pattern"
@@ -57,8 +90,10 @@ class Subscriptions(Generic[D]):
         if isinstance(access, Denied):
             return self._refuse(message, access.code, access.reason)
         self._numbers += 1
-        subscription = BrokerSubscription(self._numbers, message.id, destination, message.pattern, where, access=access)
-        wishes[message.id] = subscription
+        subscription = BrokerSubscription(
+            self._numbers, message.id, destination, message.pattern, where, access=access, digest=message.digest
+        )
+        wishes.put(subscription)
         self._table.add(subscription)
         return self._check_evaluation(subscription, wishes, message) or Receipt(message.id)
 
@@ -70,7 +105,7 @@ class Subscriptions(Generic[D]):
         mine = table.evaluated_for[subscription.destination]
         if not subscription.evaluated or (table.evaluated <= most and mine <= most * _SHARE):
             return None
-        del wishes[message.id]
+        wishes.take(message.id)
         table.remove(subscription)
         return self._refuse(
             message,
@@ -80,14 +115,19 @@ class Subscriptions(Generic[D]):
         )
 
     def unsubscribe(self, wishes: Wishes[D], message: Unsubscription) -> Receipt:
-        subscription = wishes.pop(message.id, None)
+        subscription = wishes.take(message.id)
         if subscription is not None:
-            self._table.remove(subscription)
+            self._remove(subscription)
         return Receipt(message.id)
+
+    def _remove(self, subscription: BrokerSubscription[D]) -> None:
+        """End a subscription. If its client's list was damaged, it may have ended, or never been, in the table."""
+        if self._table.subscriptions.get(subscription.number) is subscription:
+            self._table.remove(subscription)
 
     def revoke(self, wishes: Wishes[D], subscription: SubscriptionId, denied: Denied) -> Receipt:
         """Whoever asked for something may not have it any more."""
-        self._table.remove(wishes.pop(subscription))
+        self.unsubscribe(wishes, Unsubscription(subscription))
         self.refused[denied.code] += 1
         return Receipt(subscription, denied.code, denied.reason)
 
@@ -97,15 +137,38 @@ class Subscriptions(Generic[D]):
         self.leaving += [subscription for subscription in wishes.values() if subscription.filter is not None]
         for subscription in wishes.values():
             if subscription.filter is None:
-                self._table.remove(subscription)
+                self._remove(subscription)
         wishes.clear()
+        wishes.recount()
         self.tidy(_AT_ONCE)
 
     def tidy(self, most: int) -> bool:
         """Remove so many of the subscriptions whose client is gone; return whether any are left."""
         for _ in range(min(most, len(self.leaving))):
-            self._table.remove(self.leaving.popleft())
+            self._remove(self.leaving.popleft())
         return bool(self.leaving)
+
+    # ---- what damage may have done
+
+    def audit(self, wishes: Wishes[D], destination: D) -> None:
+        """Strike from a client's list what is not in force as its own, and count the digest of the rest."""
+        filed = self._table.subscriptions
+        for number, subscription in list(wishes.items()):
+            is_own = number == subscription.id and subscription.destination is destination
+            if not is_own or filed.get(subscription.number) is not subscription:
+                del wishes[number]
+        wishes.recount()
+
+    def sweep(self, lists: Collection[Wishes[D]]) -> None:
+        """End what is in force and on nobody's list. That there is something tells the number of all."""
+        filed = self._table.subscriptions
+        if len(filed) == sum(map(len, lists)) + len(self.leaving):
+            return
+        listed = {subscription.number for wishes in lists for subscription in wishes.values()}
+        listed |= {subscription.number for subscription in self.leaving}
+        for subscription in list(filed.values()):
+            if subscription.number not in listed:
+                self._table.remove(subscription)
 
     def _refuse(self, message: Subscription, code: Refusal, reason: str) -> Receipt:
         self.refused[code] += 1

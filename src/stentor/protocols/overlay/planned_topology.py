@@ -130,7 +130,7 @@ class PlannedTopology:
     def grow_old(self) -> bool:
         """A wave has come since the plan was finished; return whether closed links may still be spoken of."""
         self._rounds += 1
-        return self._rounds < _KEPT_ROUNDS
+        return 0 < self._rounds < _KEPT_ROUNDS
 
     # ---- whose way changes
 

@@ -24,7 +24,9 @@ from stentor.simulation.scenario import Scenario
 
 _DELAY_MAX = 0.02  # seconds: in this world messages take microseconds
 _OF_LINKS = (MemoryPart.QUEUES, MemoryPart.CREDIT)  # which have no heartbeats in this world
-_PARTS = [part for part in MemoryPart if part not in _OF_LINKS]
+_ELSEWHERE = (*_OF_LINKS, MemoryPart.SUBSCRIPTIONS)  # nor are there clients
+_PARTS = [part for part in MemoryPart if part not in _ELSEWHERE]
+_PLANNED_WITHIN = 45 * SECOND  # every plan has ended: it is undone, or what is under way is given up
 _SAMPLES = 6  # events that are held against all profiles
 _MOST_MESSAGES = 3000  # for each broker, that are said at a stretch
 
@@ -111,13 +113,15 @@ class _Play:
         for broker in some:
             for part in parts:
                 self.struck[part] += 1
-            corruption = Corruption(broker.network, random)
+            corruption = Corruption(broker.network, (), random)
             self.world.act(broker, "damaged", partial(corruption.scramble, parts), " ".join(parts))
 
     def _heal(self) -> None:
         """Run until the bound is over, and remember when all was well for good."""
         world, start, bound = self.world, self.world.now, self._bound()
         last_wrong = start
+        while self._half_done() and world.now < start + _PLANNED_WITHIN:
+            self._run(1)
         for _ in range(20):
             self._run(bound / 20)
             if self._wrong():
@@ -136,6 +140,19 @@ class _Play:
             found += [Anomaly("illegal", f"{scope!r}: {reason}") for reason in illegalities(views)]
         events = [(TOPICS[place], draw_attributes(Random(f"{place}"))) for place in range(_SAMPLES)]
         found += NetworkOracle(self.world.spots()).check(events)
+        return found + self._half_done()
+
+    def _half_done(self) -> list[Anomaly]:
+        """Return which plans have not ended, and where events wait for one."""
+        found: list[Anomaly] = []
+        for broker in self.world.alive():
+            found += [
+                Anomaly("plan", f"{broker.name}: a plan of {colours.scope!r} has not ended")
+                for colours in broker.network.colouring.scopes
+                if colours.announced.is_open or colours.planning.is_busy
+            ]
+            if any(broker.network.relay.held.by_level):
+                found.append(Anomaly("held", f"{broker.name}: events have to wait"))
         return found
 
     def _check(self, when: str) -> None:

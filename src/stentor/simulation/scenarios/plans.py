@@ -51,11 +51,14 @@ class PlanDrawn(Input, frozen=True, tag="plan drawn"):
     plan: TopologyPlan
 
 
-class PlansStage:
-    """The world with its players."""
+class LoadedNetwork:
+    """The world with its players: real brokers in several levels, and clients that publish all the time."""
 
-    def __init__(self, scenario: str, seed: int, keep_trace: bool) -> None:
-        self.random = random = Random(f"{seed}/{scenario}")
+    pauses = _PAUSES  # nanoseconds between two events of a publisher
+
+    def __init__(self, seed: int, keep_trace: bool, name: str = "plans") -> None:
+        """`name` is the scenario's: each has its own draws."""
+        self.random = random = Random(f"{seed}/{name}")
         weather = LinkFaults(mean_delay=random.choice((MILLISECOND, 20 * MILLISECOND, 60 * MILLISECOND)))
         self.world = world = World(seed, Faults(weather=weather), keep_trace=keep_trace)
         self.oracle = DeliveryOracle(world.anomalies)
@@ -64,6 +67,7 @@ class PlansStage:
         self.addresses = {name: f"at-{name.replace('/', '_')}" for name in self.topology.brokers}
         self.links = {frozenset((near, far)): near for near, far, _ in self.topology.links}  # and who dials them
         self.applications: list[SimApplication] = []
+        self.homes: dict[str, str] = {}  # by client the broker that serves it
         self.counts: Counter[str] = Counter()
         self._incarnations: Counter[str] = Counter()
         for name in self.topology.brokers:
@@ -101,9 +105,10 @@ class PlansStage:
         return ColourSettings(delay_max=_DELAY_MAX, brokers_max=max(2, len(self.topology.inside(scope))))
 
     def _add_client(self, name: str) -> None:
+        home = self.homes[name] = self.random.choice(list(self.addresses))
         settings = Settings(
             name=name,
-            addresses=(self.random.choice(list(self.addresses.values())),),
+            addresses=(self.addresses[home],),
             incarnation=Incarnation(0),
             window=_WINDOW,
             buffer=2 * _WINDOW,
@@ -122,18 +127,12 @@ class PlansStage:
 
     def run(self) -> None:
         world = self.world
-        self.begin()
-        start = world.now
+        start = self.start_load()
         lost = self._losses()
         for _ in range(self.random.choice((1, 2, 4))):
             world.run(world.now + self.random.randrange(SECOND // 2))
             self._carry_out()
-        self.is_over = True
-        world.run(world.now + _END)
-        until = world.now + _PLANNED_WITHIN  # brokers may have asked for a plan, because links cost something else now
-        while world.now < until and any(broker.network.relay.held.waiting for broker in self.brokers().values()):
-            world.run(world.now + SECOND)
-        world.run(world.now + _END)
+        self.end_load()
         self.check_deliveries(start)
         self._check_trees()
         self.counts.update(self._losses())
@@ -142,10 +141,8 @@ class PlansStage:
         for application in self.applications:
             application.close_books()
 
-    is_over = False
-
-    def begin(self) -> None:
-        """Everybody knows everybody and what they want, and events are published from now on."""
+    def start_load(self) -> int:
+        """Let scopes find their roots and clients subscribe; return when these have begun to publish."""
         world = self.world
         world.run(_SETTLED // 2)
         while world.now < _GROWN and any(len(self.roots(scope)) > 1 for scope in self.topology.scopes()):
@@ -156,6 +153,19 @@ class PlansStage:
         world.run(world.now + _SETTLED)
         for application in self.applications:
             self._publish(application)
+        return world.now
+
+    def end_load(self) -> None:
+        """Publish no more, and let all arrive that was published."""
+        world = self.world
+        self.is_over = True
+        world.run(world.now + _END)
+        until = world.now + _PLANNED_WITHIN  # brokers may have asked for a plan, because links cost something else now
+        while world.now < until and any(broker.network.relay.held.waiting for broker in self.brokers().values()):
+            world.run(world.now + SECOND)
+        world.run(world.now + _END)
+
+    is_over = False
 
     def _publish(self, application: SimApplication) -> None:
         """Publish, and again after a while."""
@@ -163,7 +173,7 @@ class PlansStage:
             return
         if application.life.active:
             application.publish_one()
-        pause = self.random.randint(*_PAUSES)
+        pause = self.random.randint(*self.pauses)
         self.world.schedule.after(pause, lambda: self._publish(application))
 
     def _carry_out(self) -> None:
@@ -356,7 +366,7 @@ def _draw_size(random: Random) -> int:
 
 
 def run(seed: int, keep_trace: bool = False) -> Outcome:
-    stage = PlansStage(SCENARIO.name, seed, keep_trace)
+    stage = LoadedNetwork(seed, keep_trace)
     stage.run()
     world = stage.world
     return Outcome.of(SCENARIO.name, seed, world.trace, world.anomalies, stage.statistics())

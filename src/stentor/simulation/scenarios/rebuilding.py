@@ -19,7 +19,7 @@ from stentor.simulation.fault_injector import FaultInjector
 from stentor.simulation.faults import Faults
 from stentor.simulation.outcome import Outcome
 from stentor.simulation.scenario import Scenario
-from stentor.simulation.scenarios.plans import PlanDrawn, PlansStage
+from stentor.simulation.scenarios.plans import LoadedNetwork, PlanDrawn
 
 _LONGEST = 120 * SECOND  # after the last fault: longer than a plan may be prepared and drain, and a scope may heal
 _CALM = 11 * SECOND  # after it, whatever it left behind is found out
@@ -40,11 +40,11 @@ class RootsLeave(Input, frozen=True, tag="roots leave"):
     """An operator wants a broker to be no root."""
 
 
-class _Stage(PlansStage):
+class _Stage(LoadedNetwork):
     """The world with its players, and what goes wrong in it."""
 
     def __init__(self, seed: int, keep_trace: bool) -> None:
-        super().__init__(SCENARIO.name, seed, keep_trace)
+        super().__init__(seed, keep_trace, SCENARIO.name)
         self.plans: list[tuple[str, TopologyPlan]] = []
         self._changed: set[frozenset[str]] = set()  # pairs of brokers whose link a plan was to change
         self._refused: set[int] = set()
@@ -72,7 +72,7 @@ class _Stage(PlansStage):
 
     def run(self) -> None:
         world = self.world
-        self.begin()
+        self.start_load()
         trouble = world.now + self.random.choice(_TROUBLE)
         world.faults = msgspec.structs.replace(self.faults, until=trouble)
         injector = FaultInjector(world)

@@ -18,7 +18,10 @@ def test_all_is_every_part() -> None:
     ("words", "told"),
     [
         (["pointer"], "no part 'pointer'; did you mean 'pointers'?"),
-        (["rounds", "xyzzy"], "no part 'xyzzy'; known are rounds, pointers, members, routes, profiles, queues, credit"),
+        (
+            ["rounds", "xyzzy"],
+            "no part 'xyzzy'; known are rounds, pointers, members, routes, profiles, subscriptions, plans",
+        ),
         ([], "no part of a broker's memory is named; known are rounds"),
     ],
 )

@@ -24,7 +24,7 @@ def damaged(part: MemoryPart, seed: int) -> tuple[Connection, Connection]:
         connection.outbox.release()
         assert connection.outbox.queued == 500
         if is_damaged:
-            Corruption(desk.network, Random(seed)).scramble([part])
+            Corruption(desk.network, (), Random(seed)).scramble([part])
         links.append(connection)
     return links[1], links[0]
 

@@ -1,7 +1,10 @@
 """What our clients want gets into our profile: at once, or in portions when the first neighbour comes."""
 
+import pytest
+
 from stentor.model.context import Context
 from stentor.model.ids import LinkId, SubscriptionId
+from stentor.model.messages import MARKS
 from stentor.model.scope import ScopePath
 from stentor.nodes.network.profile_feed import ProfileFeed
 from stentor.protocols.connection.outbox import Outbox
@@ -66,3 +69,40 @@ def test_with_the_first_neighbour_all_is_told_in_portions_and_what_comes_meanwhi
             desk.table.remove(subscriptions[49])  # it was not, and never is
     assert desk.told() == {f"t/{number}" for number in range(1, 49)} | {"t/99"}
     assert steps > 2
+
+
+@pytest.mark.req("CO-01")
+@pytest.mark.parametrize("many", [False, True])
+def test_what_was_forgotten_or_made_up_is_summed_up_anew(many: bool) -> None:
+    desk = Desk(is_active=True)
+    for number in range(300 if many else 3):
+        desk.subscribe(number)
+    wanted = desk.told()
+    assert not desk.feed.renew(), "nothing was wrong"
+    for damaged in (desk.feed._told, desk.profiles._clients._told, desk.profiles._clients._entries):
+        damaged.popitem()
+    desk.profiles._clients._told["ghost", ""] = None
+    assert desk.feed.renew()
+    assert desk.told() == wanted
+    for subscription in list(desk.table.subscriptions.values()):
+        desk.table.remove(subscription)
+    assert desk.told() == set()
+
+
+def test_a_mark_survives_that_all_is_summed_up_anew() -> None:
+    desk = Desk(is_active=True)
+    desk.subscribe(1)
+    desk.profiles.subscribe(f"{MARKS}1/1/a/b", None)
+    assert not desk.feed.renew()
+    assert desk.told() == {"t/1", f"{MARKS}1/1/a/b"}
+
+
+def test_a_subscription_ends_although_its_summary_is_damaged() -> None:
+    desk = Desk(is_active=True)
+    subscription = desk.subscribe(1)
+    desk.told()
+    desk.profiles._clients._entries.clear()
+    desk.table.remove(subscription)
+    assert desk.profiles.is_damaged
+    desk.feed.renew()
+    assert desk.told() == set()

@@ -1,5 +1,6 @@
 """What is held leaves in order, is bounded, and is counted."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -68,3 +69,16 @@ def test_nothing_is_lost_without_being_counted(drawn: list[tuple[bytes, int]]) -
     kept = held.take()
     assert held.held == sum(events for _, events in drawn)
     assert bodies(kept) == [body for body, _ in drawn][len(drawn) - len(kept) :]
+
+
+@pytest.mark.req("CO-01")
+@pytest.mark.parametrize("size", [-1, 1 << 60])
+def test_a_count_that_is_damaged_holds_nothing_up_and_is_right_after_all_was_taken(size: int) -> None:
+    held: HeldParcels[str] = HeldParcels(1000)
+    held.append(run(bytes(100)))
+    held.size = size
+    held.append(run(bytes(100)))
+    held.take()
+    held.append(run(bytes(100)))
+    held.validate()
+    assert held.waiting == 1

@@ -20,7 +20,7 @@ from stentor.protocols.dissemination.forwarder import Forwarder
 from stentor.protocols.dissemination.mask_plans import NextHop
 from stentor.protocols.dissemination.relay import Relay
 from stentor.protocols.dissemination.routes import FlowTable
-from stentor.protocols.dissemination.subscriptions import Subscriptions
+from stentor.protocols.dissemination.subscriptions import Subscriptions, Wishes
 from stentor.wire import block
 from stentor.wire.block import Block
 from stentor.wire.parcel import MOST_HOPS, head, label, parse, wrap
@@ -77,7 +77,7 @@ class Desk:
         self.forwarder.table.index(True, 3, level, member, "t", Filter(where) if where else None)
 
     def client(self, where: str = "") -> None:
-        self.subscriptions.subscribe({}, self.boxes["mine"], Subscription(SubscriptionId(1), "t", where))
+        self.subscriptions.subscribe(Wishes(), self.boxes["mine"], Subscription(SubscriptionId(1), "t", where))
 
     def publish(self, data: bytes) -> None:
         runs, position = split(data, 0, self.flows.routes)
@@ -345,3 +345,18 @@ def test_a_topic_has_the_policy_that_the_nearest_scope_has_for_it() -> None:
     quiet = Desk()
     quiet.publish(events(1))
     assert quiet.sent("b2") == []
+
+
+@pytest.mark.req("CO-01")
+@pytest.mark.parametrize("is_damaged", [True, False])
+def test_what_waits_although_nobody_has_to_wait_leaves_with_the_next_round(is_damaged: bool) -> None:
+    desk = Desk()
+    desk.wants(0, B2)
+    desk.relay.held.by_level = ({}, *({0: 1 << B2} for _ in range(3)))
+    desk.publish(events(1, 2))
+    assert desk.relay.held.waiting == 2
+    if is_damaged:
+        desk.relay.held.by_level = ({},) * 4
+    desk.reach(b2={0: 1 << B2}, b3={0: 1 << B3}, hall={1: 1 << HALL, 2: 1 << SOUTH})
+    assert desk.relay.held.waiting == 0
+    assert sum(run[1] for run in desk.boxes["b2"].fresh) == 2

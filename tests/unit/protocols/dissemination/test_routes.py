@@ -223,6 +223,37 @@ def test_an_interest_that_covers_many_topics_forgets_all_routes_without_looking_
     assert (table.topics, table._tables) == ({}, {})
 
 
+@pytest.mark.req("CO-01")
+def test_routes_are_worked_out_anew_in_turns_whatever_became_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(routing, "_RENEWED", 2)
+    table = Table()
+    topics = ["a", "b", "c", "d", "e"]
+    links = [link(table, 1, *topics), link(table, 2, *topics)]
+    for number, topic in enumerate(topics):
+        table.add(interest(number, topic, (A, B)[number % 2]))
+
+    def use() -> None:
+        """Open the flows that have no route."""
+        for each in links:
+            for topic in topics:
+                if flow(topic) not in each.routes:
+                    table.remember(each, flow(topic))
+
+    use()
+    wrong = Route[Outbox]((), ())
+    for state in table.topics.values():
+        state.route, state.remembered = wrong, {}
+    for each in links:
+        each.routes.update(dict.fromkeys(each.routes, wrong))
+    table._tables.clear()
+    table._renewed = 1 << 40
+    for _ in range(10):
+        table.renew(links)
+        use()
+    table.validate()
+    assert not any(route is wrong for each in links for route in each.routes.values())
+
+
 def residue(table: Table) -> dict[str, Any]:
     """Whatever a table holds on to."""
     return {

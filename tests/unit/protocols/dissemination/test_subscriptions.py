@@ -18,7 +18,7 @@ class Desk:
         self.table: RouteTable[Outbox] = RouteTable()
         self.subscriptions = Subscriptions(self.table, limits or Limits())
         self.outboxes = [Outbox(LinkId(number), 1000) for number in (0, 1)]
-        self.wishes: list[Wishes[Outbox]] = [{}, {}]
+        self.wishes: list[Wishes[Outbox]] = [Wishes(), Wishes()]
 
     def subscribe(self, number: int, pattern: str, where: str = "", client: int = 0) -> Receipt:
         message = Subscription(SubscriptionId(number), pattern, where)
@@ -78,14 +78,15 @@ def test_the_same_said_twice_is_in_force_once() -> None:
     assert len(desk.table.subscriptions) == 1
 
 
-def test_a_number_in_use_cannot_mean_something_else() -> None:
+def test_a_clients_last_word_on_a_number_counts() -> None:
     desk = Desk()
     desk.subscribe(1, "a")
     for pattern, where in (("b", ""), ("a", "n > 1")):
-        receipt = desk.subscribe(1, pattern, where)
-        assert receipt.code is Refusal.PROTOCOL
-        assert "in force" in receipt.reason
-    assert [each.pattern for each in desk.table.subscriptions.values()] == ["a"]
+        assert desk.subscribe(1, pattern, where) == Receipt(SubscriptionId(1))
+        (subscription,) = desk.table.subscriptions.values()
+        assert (subscription.pattern, str(subscription.filter or "")) == (pattern, where)
+    assert desk.subscribe(1, "a/#/b").code is Refusal.TOPIC
+    assert len(desk.table.subscriptions) == 1, "what cannot be ends nothing"
 
 
 def test_one_client_cannot_have_too_many() -> None:

@@ -19,6 +19,7 @@ from stentor.model.attribute import EMPTY_SCHEMA, Schema
 from stentor.model.errors import FrameError, Refusal
 from stentor.model.filter import Filter
 from stentor.model.ids import NO_SCHEMA, CatenationNumber, SchemaId, SubscriptionId, TopicId
+from stentor.model.messages import Subscription
 from stentor.model.topic import matches
 from stentor.wire import head
 from stentor.wire.block import Block
@@ -63,6 +64,11 @@ class ClientSubscription:
         self.waiting: deque[Delivery] = deque()
         self.held = 0
         self.missed = 0
+
+    @property
+    def request(self) -> Subscription:
+        """What a broker is told of it."""
+        return Subscription(self.id, self.pattern, str(self.filter or ""))
 
 
 class FilteredGroup:
@@ -123,6 +129,7 @@ class BestEffortSubscriber:
 
     def __init__(self, window: int) -> None:
         self.subscriptions: dict[SubscriptionId, ClientSubscription] = {}
+        self.digest = 0  # Invariant: the exclusive or of the digests of all subscriptions.
         self.routes: dict[bytes, LocalRoute] = {}
         self.topics: dict[TopicId, str] = {}
         self.schemas: dict[SchemaId, Schema] = {NO_SCHEMA: EMPTY_SCHEMA}
@@ -149,6 +156,7 @@ class BestEffortSubscriber:
 
     def add(self, subscription: ClientSubscription) -> None:
         self.subscriptions[subscription.id] = subscription
+        self.digest ^= subscription.request.digest
         if subscription.filter is None:
             self._whole.add(subscription.pattern, subscription.id, subscription)
         else:
@@ -166,6 +174,7 @@ class BestEffortSubscriber:
     def remove(self, number: SubscriptionId) -> None:
         subscription = self.subscriptions.pop(number, None)
         if subscription is not None:
+            self.digest ^= subscription.request.digest
             self._file_out(subscription)
             # what was under way for it may still come, so its topics stay shared for the others
             self._former["#" if len(self._former) >= _MOST_FORMER else subscription.pattern] = None
