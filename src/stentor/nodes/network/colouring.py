@@ -116,11 +116,11 @@ class ScopeMembers:
             return row.profile_version > 0
         stamp = (row.profile_version, row.profile_maker)
         if known.digest == row.profile:
-            # A newer stamp beside equal contents is right: its owner has wanted more since, and wants it no longer.
-            # What it says next builds on that stamp.
-            if known.stamp <= stamp:
-                known.stamp = stamp
-                known.predicates = row.predicates
+            # A newer stamp beside equal contents may be right: its owner has wanted more since, and wants it no longer.
+            # What it says next builds on that stamp. The count is no content: with a stamp that damage made, nobody
+            # would ever correct it.
+            known.stamp = max(known.stamp, stamp)
+            known.predicates = row.predicates
             return False
         if known.stamp != stamp:
             return True

@@ -144,7 +144,9 @@ def test_a_version_beside_equal_contents_becomes_the_owner_s_unless_it_is_newer(
     for later, kept in ((-5, right.presence_version), (5, right.presence_version + 5)):
         known[UNIT] = msgspec.structs.replace(known[UNIT], version=right.presence_version + later)
         profile.stamp = (right.profile_version + later, HALL)
+        profile.predicates = 77
         members(made).compare({UNIT: right})
+        assert profile.predicates == right.predicates
         assert known[UNIT].version == kept
         assert profile.stamp[0] - right.profile_version == kept - right.presence_version
     assert members(made).dropped == 0
