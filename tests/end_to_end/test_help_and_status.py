@@ -155,7 +155,7 @@ def test_the_demo_can_be_interrupted(tmp_path: Path) -> None:
     with Command("demo", env={"TMPDIR": str(tmp_path)}) as running:
         running.line("kill -9")
         processes = children(running.process.pid)
-        assert len(processes) >= 8
+        assert len(processes) >= 7  # one of eight may be the one that was killed
         running.interrupt()
         assert running.ended() == 130
         assert gone(*processes)

@@ -57,7 +57,7 @@ FAULTS = {  # what has to happen somewhere in these seeds, or they would prove l
         "published redirected relayed repeated-bytes settled settled-held stall swapped-bytes"
     ),
     "plans": "changes delivered held plans-done",
-    "rebuilding": "break delivered handed-over held kill partition plans-done plans-undone power-cut stall",
+    "rebuilding": "break delivered handed-over held kill partition plans-done plans-undone stall",
     "overlay": "Farewell break crash dismiss join leave partition reprice shortcut stall",
 }
 FILE = Path(__file__).with_name("digests.json")

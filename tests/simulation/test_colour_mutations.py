@@ -84,7 +84,7 @@ def ways_are_not_worked_out_anew(patch: pytest.MonkeyPatch) -> None:
 
 
 def profiles_are_not_audited(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(ProfileAudit, "run", lambda _: None)
+    patch.setattr(ProfileAudit, "run", lambda *_: None)
 
 
 def what_clients_want_is_not_summed_up_anew(patch: pytest.MonkeyPatch) -> None:
