@@ -14,8 +14,8 @@ from stentor.simulation.scenarios import SCENARIOS
 SEEDS = {  # how many, and how many at a time: a sample of which `make soak` has the rest, within 40 seconds each
     "access": (100, 20),
     "broker": (100, 20),
-    "colours": (30, 6),
-    "damage": (16, 4),
+    "colours": (18, 3),
+    "damage": (8, 2),
     "delivery": (100, 20),
     "fabric": (60, 10),
     "fuzz": (60, 20),  # each has some 250 messages

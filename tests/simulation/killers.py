@@ -23,7 +23,7 @@ _FIRST = {
     "any_number_is_traced": 24,
     "lives_are_never_closed": 16,
     "nothing_grows_old": 15,
-    "syncs_are_not_compared": 30,
+    "syncs_are_not_compared": 31,
     "no_duplicate_suppression_at_the_subscriber": 56,
     "letters_are_believed_to_be_from_whom_they_name": 4,
     "lost_receipts_are_not_asked_for_again": 7,
@@ -38,6 +38,9 @@ _FIRST = {
     "all_colours_have_the_topology_after_the_plan": 6,
     "the_old_colour_is_forgotten_with_the_switch": 273,
     "nobody_waits_for_links": 6,
+    "routes_are_not_worked_out_anew": 8,
+    "one_broken_link_ends_all": 3,
+    "heartbeats_of_clients_are_not_compared": 5,
     "held_events_are_of_topics_that_nobody_knows": 10,
 }
 
