@@ -71,7 +71,7 @@ def corrupt(
     token: TokenOption = None,
     wait: WaitOption = 0.0,
 ) -> None:
-    """MemoryPart what brokers remember, and wait until the network has healed itself; for networks to experiment with.
+    """Damage what brokers remember, and wait until the network has healed itself; for networks to experiment with.
 
     Brokers refuse unless they were started with --chaos. Parts and brokers that are not named are drawn from the seed.
     The network has healed when every scope is in its correct state, every broker finds a way to every other one and
