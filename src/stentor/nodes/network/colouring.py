@@ -113,6 +113,8 @@ class ScopeMembers:
         if known is None or not known.is_told:
             if known is not None and not row.profile_version:
                 known.predicates = row.predicates
+                if known.wants:  # nobody has told them
+                    self._drop(row.unit, partial(self._profiles.discard, self._level))
             return row.profile_version > 0
         stamp = (row.profile_version, row.profile_maker)
         if known.digest == row.profile:

@@ -7,7 +7,7 @@ from tests.unit.nodes.network.desk import HALL, ME, Desk
 from stentor.model.colours.manifest import ManifestRow
 from stentor.model.colours.wave_messages import Rotate
 from stentor.model.errors import FrameError
-from stentor.model.messages import LAST_CREDIBLE_VERSION, Inventory, ProfileChange
+from stentor.model.messages import LAST_CREDIBLE_VERSION, NEVER, Inventory, ProfileChange
 from stentor.model.ranges import LAST_VERSION
 from stentor.nodes.network.colouring import ScopeMembers
 from stentor.wire.frame import decode
@@ -65,6 +65,18 @@ def test_copies_that_say_what_their_owner_says_stay() -> None:
     members(made).compare({UNIT: row(made)})
     assert members(made).dropped == 0
     assert asked(made) == 0
+
+
+@pytest.mark.req("CO-07")
+def test_wants_of_a_member_that_has_never_told_any_are_dropped() -> None:
+    made = desk()
+    profile = made.network.profiles.members[LEVEL][UNIT]
+    profile.stamp = NEVER
+    members(made).compare({UNIT: row(made, profile=0, profile_version=0, profile_maker="", predicates=0)})
+    assert (members(made).dropped, profile.wants, profile.predicates) == (1, {}, 0)
+    profile.stamp, profile.wants = (6 << 20, HALL), {("c", ""): None}  # told since the manifest was made
+    members(made).compare({UNIT: row(made, profile=0, profile_version=0, profile_maker="", predicates=0)})
+    assert (members(made).dropped, list(profile.wants)) == (1, [("c", "")])
 
 
 @pytest.mark.req("CO-07", "CO-17")
