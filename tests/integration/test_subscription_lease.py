@@ -21,7 +21,7 @@ def test_a_broker_that_forgets_subscriptions_learns_them_from_the_next_heartbeat
         ):
             table = broker.broker._forwarder.table
             before = set(table.subscriptions)
-            for wishes in broker.broker.lists:
+            for wishes in broker.broker.subscription_lists:
                 wishes.clear()
             await until(lambda: len(table.subscriptions) == 2 and not before & set(table.subscriptions))
             await fabric.publish("a/1", b"again", n=2)

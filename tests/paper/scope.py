@@ -53,6 +53,7 @@ class PaperWork:
     def __init__(self) -> None:
         self.done: list[str] = []
         self.wishes: tuple[TopologyChange, ...] = ()
+        self.refused = ""  # to whom no link can come
         self.lacks = ""  # what is still missing before the plan can be switched
         self.counts = (0, 0)  # parcels of the old colour: sent, arrived
         self.counts_first: deque[tuple[int, int]] = deque()  # what the next polls find, one after the other
@@ -63,8 +64,8 @@ class PaperWork:
     def prepare(self) -> None:
         self.done.append("prepared")
 
-    def refusal(self, plan: TopologyPlan) -> str:  # noqa: ARG002
-        return ""
+    def refusal(self, plan: TopologyPlan) -> str:
+        return "no" if any(change.far == self.refused for change in plan.changes) else ""
 
     def complaint(self) -> str:
         return self.lacks

@@ -246,6 +246,18 @@ def test_what_brokers_would_have_changed_becomes_a_plan_of_the_root() -> None:
 
 
 @pytest.mark.req("CO-05")
+def test_what_cannot_be_changed_is_left_out_of_what_brokers_ask_for() -> None:
+    scope = chain()
+    scope.work["A"].refused = "x2"
+    scope.work["B"].wishes = (link("x1"), link("x2"))
+    scope.work["A"].counts = (1, 0)
+    scope.pass_time(scope.timing.period + SOON)
+    running = scope["C"].announced.plan
+    assert running is not None
+    assert running.changes == (link("x1"),)
+
+
+@pytest.mark.req("CO-05")
 def test_the_same_plan_twice_is_one() -> None:
     scope = chain()
     scope.work["C"].lacks = "no link"

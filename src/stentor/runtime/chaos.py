@@ -17,4 +17,4 @@ class Chaos:
         if isinstance(effect, Scramble):
             # with the name, so that brokers that are told one seed are not damaged in the same way
             draw = Random(f"{effect.seed}/{self._broker.path}")
-            Corruption(self._broker.network, self._broker.lists, draw).scramble(effect.parts)
+            Corruption(self._broker.network, self._broker.subscription_lists, draw).scramble(effect.parts)

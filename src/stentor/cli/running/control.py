@@ -63,11 +63,12 @@ class ControlSocket:
         writer.close()
 
     async def _start(self, assignment: Assignment) -> StartAnswer:
-        model = self._supervisor.running()[0]
+        models = self._supervisor.running()
+        if not models:
+            return StartAnswer(None, "no broker of this fabric runs at the moment")
+        log, json_log, chaos = models[0].log, models[0].json_log, models[0].chaos
+        chosen = msgspec.structs.replace(assignment, supervised=True, log=log, json_log=json_log, chaos=chaos)
         try:
-            chosen = msgspec.structs.replace(
-                assignment, supervised=True, log=model.log, json_log=model.json_log, chaos=model.chaos
-            )
             return StartAnswer(await self._supervisor.add(chosen))
         except StentorError as error:
             return StartAnswer(None, str(error))

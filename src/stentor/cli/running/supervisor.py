@@ -80,7 +80,8 @@ class Supervisor:
 
     async def add(self, assignment: Assignment) -> Readiness:
         """Start another node, and keep it running; one that does not come up is given up."""
-        if assignment.name in self._up or assignment.name in self._away:
+        child = self._children.get(assignment.name)
+        if assignment.name in self._away or (child is not None and child.returncode is None):
             raise NodeFailed(f"node {assignment.name} runs already")
         try:
             node = await self._start(assignment)

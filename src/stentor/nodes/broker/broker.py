@@ -93,7 +93,7 @@ from stentor.protocols.connection.outbox import Outbox, Unflushed
 from stentor.protocols.dissemination.access.access_log import LOG as ACCESS_LOG
 from stentor.protocols.dissemination.broker_subscription import BrokerSubscription
 from stentor.protocols.dissemination.forwarder import Forwarder
-from stentor.protocols.dissemination.subscriptions import Subscriptions, Wishes
+from stentor.protocols.dissemination.subscriptions import SubscriptionList, Subscriptions
 
 Handlers = dict[type[Message], Callable[[LinkSession, Any], Message | None]]
 
@@ -199,7 +199,7 @@ class Broker:
         clients: Handlers = {
             **everybody,
             Subscription: self._subscribe,
-            Unsubscription: lambda client, wish: self._subscriptions.unsubscribe(client.wishes, wish),
+            Unsubscription: lambda client, wish: self._subscriptions.unsubscribe(client.subscriptions, wish),
             StatusRequest: lambda _, asked: StatusReport(asked.token, fitting(self._status)),
             ViewRequest: lambda _, asked: ViewReport(asked.token, fitting(lambda _: self.view())),
             ExplanationRequest: lambda _, asked: explain(self.network, self._forwarder, asked, self._name_of),
@@ -320,7 +320,7 @@ class Broker:
 
     def _subscribe(self, session: LinkSession, wish: Subscription) -> Receipt:
         admit = partial(self._access.admit_subscription, session)
-        return self._subscriptions.subscribe(session.wishes, session.connection.outbox, wish, admit)
+        return self._subscriptions.subscribe(session.subscriptions, session.connection.outbox, wish, admit)
 
     # ---- inputs
 
@@ -408,9 +408,9 @@ class Broker:
     # ---- for those who ask
 
     @property
-    def lists(self) -> list[Wishes[Outbox]]:
+    def subscription_lists(self) -> list[SubscriptionList[Outbox]]:
         """What each client asked for."""
-        return [session.wishes for session in self._sessions]
+        return [session.subscriptions for session in self._sessions]
 
     def view(self) -> NetworkView:
         """Return what this broker knows of the network around it."""

@@ -11,7 +11,7 @@ from stentor.protocols.connection.connection import Connection
 from stentor.protocols.connection.outbox import Outbox
 from stentor.protocols.dissemination.mask_plans import NextHop
 from stentor.protocols.dissemination.routes import FlowTable
-from stentor.protocols.dissemination.subscriptions import Wishes
+from stentor.protocols.dissemination.subscriptions import SubscriptionList
 
 
 class HelloTimeout(Timer, frozen=True, gc=False, tag="hello"):
@@ -66,7 +66,7 @@ class LinkSession:
         "redirected_to",
         "rest",
         "state",
-        "wishes",
+        "subscriptions",
     )
 
     def __init__(self, connection: Connection, credentials: Credentials, *, dialled: bool) -> None:
@@ -79,7 +79,7 @@ class LinkSession:
         self.can_move = False  # whether it may be asked to go to another broker
         self.redirected_to = ""  # the address of the broker to which it was last asked to go
         self.flows: FlowTable[Outbox] = FlowTable(connection.link)
-        self.wishes: Wishes[Outbox] = Wishes()
+        self.subscriptions: SubscriptionList[Outbox] = SubscriptionList()
         self.events_in = 0
         self.rest: tuple[bytes, int] | None = None  # a chunk that was too much for a step, and where to go on in it
         self.backlog: deque[bytes] = deque()  # chunks that came after it

@@ -149,7 +149,7 @@ class LinkSessions:
         session.change(LinkChange.ENDED)
         self._keeper.forget(outbox)
         self._network.settlement.forget(outbox)
-        self._subscriptions.withdraw(session.wishes, outbox)
+        self._subscriptions.withdraw(session.subscriptions, outbox)
         self._deferred.forget(connection.link)
         self._forwarder.drop(session.flows)
         self._counters.close(outbox)

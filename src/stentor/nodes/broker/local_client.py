@@ -26,7 +26,7 @@ from stentor.protocols.delivery.besteffort.publisher import BestEffortPublisher
 from stentor.protocols.dissemination.forwarder import Forwarder
 from stentor.protocols.dissemination.relay import Relay
 from stentor.protocols.dissemination.routes import FlowTable
-from stentor.protocols.dissemination.subscriptions import Subscriptions, Wishes
+from stentor.protocols.dissemination.subscriptions import SubscriptionList, Subscriptions
 from stentor.wire.head import FLOW
 from stentor.wire.run import split
 
@@ -76,7 +76,7 @@ class LocalClient:
         self.flows: FlowTable[Outbox] = FlowTable(number)
         self._publisher = BestEffortPublisher(Incarnation(0), 0)
         self._inbox = LocalInbox(number, limits, forwarder.unflushed)
-        self.wishes: Wishes[Outbox] = Wishes()
+        self.subscriptions: SubscriptionList[Outbox] = SubscriptionList()
 
     def begin(self, incarnation: Incarnation) -> None:
         """Publish from now on as another life of this client than all before."""
@@ -123,10 +123,11 @@ class LocalClient:
 
     def subscribe(self, subscription: SubscriptionId, pattern: str, where: str = "") -> Receipt:
         """Ask for events; the receipt says why, if that cannot be."""
-        return self._subscriptions.subscribe(self.wishes, self._inbox, Subscription(subscription, pattern, where))
+        request = Subscription(subscription, pattern, where)
+        return self._subscriptions.subscribe(self.subscriptions, self._inbox, request)
 
     def unsubscribe(self, subscription: SubscriptionId) -> None:
-        self._subscriptions.unsubscribe(self.wishes, Unsubscription(subscription))
+        self._subscriptions.unsubscribe(self.subscriptions, Unsubscription(subscription))
 
     def take(self) -> list[Buffer]:
         """Return what has come, in order: frames of events, definitions before the first that needs them, and how many

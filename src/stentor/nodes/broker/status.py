@@ -85,7 +85,7 @@ def _subscriptions(session: LinkSession, listed: int) -> list[SubscriptionStatus
             each.accepted,
             each.rejected,
         )
-        for each in list(session.wishes.values())[:listed]
+        for each in list(session.subscriptions.values())[:listed]
     ]
 
 
@@ -96,7 +96,7 @@ def _link(session: LinkSession, now: int) -> LinkStatus:
         name=connection.name,
         principal=connection.principal,
         address=connection.address,
-        subscriptions=len(session.wishes),
+        subscriptions=len(session.subscriptions),
         events_in=session.events_in,
         events_out=outbox.events,
         bytes_in=connection.received,

@@ -43,15 +43,15 @@ class SubscriptionLease:
 
     def compare(self, session: LinkSession, told: int | None) -> None:
         """A heartbeat tells the digest of a client's subscriptions; those who tell none have no lease."""
-        wishes, outbox = session.wishes, session.connection.outbox
-        if told is None or told == wishes.digest or session.state is not LinkState.CLIENT:
+        subscriptions, outbox = session.subscriptions, session.connection.outbox
+        if told is None or told == subscriptions.digest or session.state is not LinkState.CLIENT:
             return
-        self._subscriptions.audit(wishes, outbox)
-        if told == wishes.digest:
+        self._subscriptions.audit(subscriptions, outbox)
+        if told == subscriptions.digest:
             return
         self._step.report("info", "subscriptions differ", client=session.connection.name)
-        rest = iter(wishes.digests.items())
-        for left in range(max(len(wishes), 1), 0, -_IN_A_MESSAGE):
+        rest = iter(subscriptions.digests.items())
+        for left in range(max(len(subscriptions), 1), 0, -_IN_A_MESSAGE):
             outbox.post(SubscriptionInventory(dict(islice(rest, _IN_A_MESSAGE)), more=left > _IN_A_MESSAGE))
 
     def audit(self) -> None:
@@ -63,7 +63,7 @@ class SubscriptionLease:
         while self._due and left > 0:
             session = self._sessions.links.get(self._due.pop())
             if session is not None:
-                self._subscriptions.audit(session.wishes, session.connection.outbox)
-                left -= 1 + len(session.wishes)
-        self._subscriptions.sweep([self._own.wishes, *(session.wishes for session in self._sessions)])
+                self._subscriptions.audit(session.subscriptions, session.connection.outbox)
+                left -= 1 + len(session.subscriptions)
+        self._subscriptions.sweep([self._own.subscriptions, *(session.subscriptions for session in self._sessions)])
         self._table.renew([self._own.flows, *(session.flows for session in self._sessions)])

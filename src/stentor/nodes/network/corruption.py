@@ -22,7 +22,7 @@ from stentor.protocols.colours.scope_tree import Claim, Pointers, TreeRole
 from stentor.protocols.connection.connection import Connection
 from stentor.protocols.connection.outbox import Outbox
 from stentor.protocols.dissemination.profiles import MemberProfile
-from stentor.protocols.dissemination.subscriptions import Wishes
+from stentor.protocols.dissemination.subscriptions import SubscriptionList
 
 T = TypeVar("T")
 _FAR_NS = 1 << 62  # nanoseconds: nobody lives to see it
@@ -40,7 +40,7 @@ class Draw(Protocol):
 class Corruption:
     """Scrambles what one broker remembers."""
 
-    def __init__(self, network: BrokerNetwork, lists: Collection[Wishes[Outbox]], draw: Draw) -> None:
+    def __init__(self, network: BrokerNetwork, lists: Collection[SubscriptionList[Outbox]], draw: Draw) -> None:
         """`lists` are those of its clients: what each of them asked for."""
         self._network = network
         self._lists = lists
@@ -303,16 +303,16 @@ class Corruption:
 
     def _damage_subscriptions(self) -> None:
         draw = self._draw
-        for wishes in self._lists:
-            for number, subscription in list(wishes.items()):
+        for subscriptions in self._lists:
+            for number, subscription in list(subscriptions.items()):
                 match draw.randrange(5):
                     case 0:
-                        del wishes[number]
+                        del subscriptions[number]
                     case 1:
-                        wishes[number] = msgspec.structs.replace(
+                        subscriptions[number] = msgspec.structs.replace(
                             subscription, number=draw.randrange(1 << 62), pattern=draw.choice(("#", "ghost/#"))
                         )
                     case 2:
-                        wishes[SubscriptionId(draw.randrange(1 << 62))] = subscription
+                        subscriptions[SubscriptionId(draw.randrange(1 << 62))] = subscription
                     case 3:
-                        wishes.digest = draw.randrange(1 << 64)
+                        subscriptions.digest = draw.randrange(1 << 64)

@@ -51,8 +51,8 @@ _ENTRIES: Final[Mapping[Repair, str]] = {
         Wave.height Wave.refused Wave.unanswered""",
     Repair.LINK: "Connection FrameBuffer Greeting LinkSession Outbox",
     Repair.LEASE: """
-        BrokerSubscription.digest BrokerSubscription.number LinkSession.wishes RouteTable.subscriptions
-        SubscriptionLease Subscriptions.leaving Wishes""",
+        BrokerSubscription.digest BrokerSubscription.number LinkSession.subscriptions RouteTable.subscriptions
+        SubscriptionLease Subscriptions.leaving SubscriptionList""",
     Repair.AUDIT: """
         FlowTable.routes Route RouteTable._epoch RouteTable._renewed RouteTable._shared RouteTable._tables
         TopicEntry.epoch TopicEntry.remembered TopicEntry.route""",

@@ -24,7 +24,7 @@ _SHARE = 0.5  # of the time for evaluating filters, that one client can have
 Admit = Callable[[str, Filter | None], ReadAccess | Denied | None]  # what a pattern means to whoever asks; None is all
 
 
-class Wishes(dict[SubscriptionId, BrokerSubscription[D]]):
+class SubscriptionList(dict[SubscriptionId, BrokerSubscription[D]]):
     """What one client asked for, by the numbers that it gave, and a digest of it.
 
     The digest follows what the client says, so that a heartbeat costs a comparison. It follows damage when the list is
@@ -67,7 +67,7 @@ class Subscriptions(Generic[D]):
         self.refused: Counter[str] = Counter()
 
     def subscribe(
-        self, wishes: Wishes[D], destination: D, message: Subscription, admit: Admit | None = None
+        self, subscriptions: SubscriptionList[D], destination: D, message: Subscription, admit: Admit | None = None
     ) -> Receipt:
         try:
             check_pattern(message.pattern)
@@ -77,12 +77,13 @@ class Subscriptions(Generic[D]):
         except TopicError as error:
             return self._refuse(message, Refusal.TOPIC, str(error))
         limits = self._limits
-        known = wishes.get(message.id)
+        known = subscriptions.get(message.id)
         if known is not None:
             if (known.pattern, known.filter) == (message.pattern, where):
                 return Receipt(message.id)  # said twice, meant once
-            self.unsubscribe(wishes, Unsubscription(message.id))  # a client's last word counts
-        if len(wishes) >= limits.subscriptions_per_client or len(self._table.subscriptions) >= limits.subscriptions:
+            self.unsubscribe(subscriptions, Unsubscription(message.id))  # a client's last word counts
+        of_all = len(self._table.subscriptions)
+        if len(subscriptions) >= limits.subscriptions_per_client or of_all >= limits.subscriptions:
             return self._refuse(
                 message, Refusal.TOO_MANY, "too many subscriptions: unsubscribe some, or use a wider pattern"
             )
@@ -93,19 +94,19 @@ class Subscriptions(Generic[D]):
         subscription = BrokerSubscription(
             self._numbers, message.id, destination, message.pattern, where, access=access, digest=message.digest
         )
-        wishes.put(subscription)
+        subscriptions.put(subscription)
         self._table.add(subscription)
-        return self._check_evaluation(subscription, wishes, message) or Receipt(message.id)
+        return self._check_evaluation(subscription, subscriptions, message) or Receipt(message.id)
 
     def _check_evaluation(
-        self, subscription: BrokerSubscription[D], wishes: Wishes[D], message: Subscription
+        self, subscription: BrokerSubscription[D], subscriptions: SubscriptionList[D], message: Subscription
     ) -> Receipt | None:
         """Take a subscription back if its filter is one too many of those that are evaluated for every event."""
         table, most = self._table, int(self._limits.evaluation * SECOND)
         mine = table.evaluated_for[subscription.destination]
         if not subscription.evaluated or (table.evaluated <= most and mine <= most * _SHARE):
             return None
-        wishes.take(message.id)
+        subscriptions.take(message.id)
         table.remove(subscription)
         return self._refuse(
             message,
@@ -114,8 +115,8 @@ class Subscriptions(Generic[D]):
             "'beginning%', or raise evaluation in [limits]",
         )
 
-    def unsubscribe(self, wishes: Wishes[D], message: Unsubscription) -> Receipt:
-        subscription = wishes.take(message.id)
+    def unsubscribe(self, subscriptions: SubscriptionList[D], message: Unsubscription) -> Receipt:
+        subscription = subscriptions.take(message.id)
         if subscription is not None:
             self._remove(subscription)
         return Receipt(message.id)
@@ -125,21 +126,21 @@ class Subscriptions(Generic[D]):
         if self._table.subscriptions.get(subscription.number) is subscription:
             self._table.remove(subscription)
 
-    def revoke(self, wishes: Wishes[D], subscription: SubscriptionId, denied: Denied) -> Receipt:
+    def revoke(self, subscriptions: SubscriptionList[D], subscription: SubscriptionId, denied: Denied) -> Receipt:
         """Whoever asked for something may not have it any more."""
-        self.unsubscribe(wishes, Unsubscription(subscription))
+        self.unsubscribe(subscriptions, Unsubscription(subscription))
         self.refused[denied.code] += 1
         return Receipt(subscription, denied.code, denied.reason)
 
-    def withdraw(self, wishes: Wishes[D], destination: D) -> None:
+    def withdraw(self, subscriptions: SubscriptionList[D], destination: D) -> None:
         """A client is gone, and nothing is for it from now on; if it had many filters, they go little by little."""
         self._table.slots.abandon(destination)
-        self.leaving += [subscription for subscription in wishes.values() if subscription.filter is not None]
-        for subscription in wishes.values():
+        self.leaving += [subscription for subscription in subscriptions.values() if subscription.filter is not None]
+        for subscription in subscriptions.values():
             if subscription.filter is None:
                 self._remove(subscription)
-        wishes.clear()
-        wishes.recount()
+        subscriptions.clear()
+        subscriptions.recount()
         self.tidy(_AT_ONCE)
 
     def tidy(self, most: int) -> bool:
@@ -150,21 +151,21 @@ class Subscriptions(Generic[D]):
 
     # ---- what damage may have done
 
-    def audit(self, wishes: Wishes[D], destination: D) -> None:
+    def audit(self, subscriptions: SubscriptionList[D], destination: D) -> None:
         """Strike from a client's list what is not in force as its own, and count the digest of the rest."""
         filed = self._table.subscriptions
-        for number, subscription in list(wishes.items()):
+        for number, subscription in list(subscriptions.items()):
             is_own = number == subscription.id and subscription.destination is destination
             if not is_own or filed.get(subscription.number) is not subscription:
-                del wishes[number]
-        wishes.recount()
+                del subscriptions[number]
+        subscriptions.recount()
 
-    def sweep(self, lists: Collection[Wishes[D]]) -> None:
+    def sweep(self, lists: Collection[SubscriptionList[D]]) -> None:
         """End what is in force and on nobody's list. That there is something tells the number of all."""
         filed = self._table.subscriptions
         if len(filed) == sum(map(len, lists)) + len(self.leaving):
             return
-        listed = {subscription.number for wishes in lists for subscription in wishes.values()}
+        listed = {subscription.number for subscriptions in lists for subscription in subscriptions.values()}
         listed |= {subscription.number for subscription in self.leaving}
         for subscription in list(filed.values()):
             if subscription.number not in listed:

@@ -60,7 +60,7 @@ class _Play(LoadedNetwork):
             broker = build()
             assert isinstance(broker, Broker), "brokers are built here"
             broker._inputs[MemoryDamaged] = lambda damage: Corruption(
-                broker.network, broker.lists, Random(damage.seed)
+                broker.network, broker.subscription_lists, Random(damage.seed)
             ).scramble(damage.parts)
             return broker
 

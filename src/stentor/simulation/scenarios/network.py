@@ -19,7 +19,8 @@ from stentor.nodes.broker.broker import Broker
 from stentor.nodes.client import Settings
 from stentor.nodes.network.network import GatewaySettings, NetworkSettings
 from stentor.simulation.checkers.delivery_oracle import DeliveryOracle, summary
-from stentor.simulation.checkers.network_oracle import BrokerView, NetworkOracle
+from stentor.simulation.checkers.network_oracle import NetworkOracle
+from stentor.simulation.checkers.network_views import views_of
 from stentor.simulation.checkers.recording_relay import RecordingRelay
 from stentor.simulation.checkers.settlement_checker import SettlementChecker
 from stentor.simulation.checkers.tree_forwarding import detours, draw_forwarding
@@ -248,7 +249,9 @@ class _Stage:
         """What brokers know of the network is right, at one of the times when we look."""
         events = [(self.random.choice(TOPICS), draw_attributes(self.random)) for _ in range(_SAMPLES)]
         for _ in range(_LOOKS):
-            found = list(NetworkOracle(self._spots()).check(events))
+            found = list(
+                NetworkOracle(views_of(self.brokers(), self.topology, self.addresses, self.applications)).check(events)
+            )
             if not found:
                 return
             self.world.run(self.world.now + _PAUSE)
@@ -264,21 +267,6 @@ class _Stage:
         for application in self.applications:
             if application.life.active and application.settling:
                 self.anomaly("unsettled", f"{application.life.name} was never told that all brokers know what it wants")
-
-    def _spots(self) -> dict[str, BrokerView]:
-        brokers = {}
-        for name, broker in self.brokers().items():
-            neighbours = broker.network.gateways.neighbours
-            links = {peer: each.cost for peer, each in neighbours.items() if not each.suspected}
-            wants = [
-                wish.reader.wants
-                for application in self.applications
-                if application.life.node == name and application.life.linked.open
-                for wish in application.life.wishes.values()
-            ]
-            numbers, address = self.topology.brokers[name], self.addresses[name]
-            brokers[name] = BrokerView(numbers, address, links, tuple(wants), broker.network)
-        return brokers
 
     def _check_deliveries(self, start: int) -> None:
         """What was published in the end reached everyone who wanted it."""

@@ -14,7 +14,8 @@ from stentor.machine import MILLISECOND, SECOND, Input
 from stentor.model.colours.legality import illegalities
 from stentor.model.colours.plan import TopologyChange, TopologyPlan
 from stentor.nodes.broker.broker import Broker
-from stentor.simulation.checkers.network_oracle import BrokerView, NetworkOracle
+from stentor.simulation.checkers.network_oracle import NetworkOracle
+from stentor.simulation.checkers.network_views import views_of
 from stentor.simulation.fault_injector import FaultInjector
 from stentor.simulation.faults import Faults
 from stentor.simulation.outcome import Outcome
@@ -152,24 +153,11 @@ class _Stage(LoadedNetwork):
             ]
             found += [f"{name} carries out a plan" for name, each in colours.items() if each.planning.is_busy]
         found += [f"{name} holds events" for name, broker in brokers.items() if broker.network.relay.held.waiting]
-        found += [str(each) for each in NetworkOracle(self._views()).check([])]
+        found += [
+            str(each)
+            for each in NetworkOracle(views_of(brokers, self.topology, self.addresses, self.applications)).check([])
+        ]
         return found
-
-    def _views(self) -> dict[str, BrokerView]:
-        views = {}
-        for name, broker in self.brokers().items():
-            neighbours = broker.network.gateways.neighbours
-            links = {peer: each.cost for peer, each in neighbours.items() if not each.suspected}
-            wants = [
-                wish.reader.wants
-                for application in self.applications
-                if application.life.node == name and application.life.linked.open
-                for wish in application.life.wishes.values()
-            ]
-            views[name] = BrokerView(
-                self.topology.brokers[name], self.addresses[name], links, tuple(wants), broker.network
-            )
-        return views
 
     # ---- at the end
 

@@ -450,7 +450,7 @@ def test_events_go_to_those_who_may_read_them_and_asked_for_them_and_to_nobody_e
             writer.say(writer.events(topic, numbers, [1]))
             for user in users.values():
                 session = stage.broker._sessions[user.link]
-                asked = [each for each in session.wishes.values() if matches(each.pattern, topic)]
+                asked = [each for each in session.subscriptions.values() if matches(each.pattern, topic)]
                 may = stage.broker._access.policy.may_subscribe(subject_of(session), topic)
                 got = bodies([word for word in user.hear() if not isinstance(word, Topic)])
                 assert bool(got) is bool(asked and may), (user.name, topic)

@@ -66,7 +66,7 @@ def test_a_client_whose_subscriptions_are_in_force_is_never_asked(stage: "Stage"
 def test_damaged_lists_are_the_clients_own_again_after_an_audit_and_a_heartbeat(stage: "Stage", seed: int) -> None:
     publisher, clients = stage.client("p"), [subscribed(stage, name) for name in ("x", "y")]
     broker = stage.broker
-    Corruption(broker.network, broker.lists, Random(seed)).scramble([MemoryPart.SUBSCRIPTIONS])
+    Corruption(broker.network, broker.subscription_lists, Random(seed)).scramble([MemoryPart.SUBSCRIPTIONS])
     stage.wait(HEALED)
     healed = asked(stage)
     for topic in ("a", "b/1", "c", "d/1", "e"):
@@ -97,7 +97,7 @@ def test_flows_whose_routes_are_damaged_lead_to_their_subscribers_after_an_audit
         client.subscribe(1, topic)
         publisher.publish(topic, b"before")
         assert len(client.read()) == 1
-    Corruption(stage.broker.network, stage.broker.lists, Random(seed)).scramble([MemoryPart.ROUTES])
+    Corruption(stage.broker.network, stage.broker.subscription_lists, Random(seed)).scramble([MemoryPart.ROUTES])
     stage.wait(HEALED)
     for topic, client in clients.items():
         publisher.publish(topic, b"after")
@@ -109,7 +109,8 @@ def test_a_client_that_leaves_with_a_damaged_list_leaves_nothing_behind(new_stag
     for seed in range(20):
         stage = new_stage()
         client = subscribed(stage, "me")
-        Corruption(stage.broker.network, stage.broker.lists, Random(seed)).scramble([MemoryPart.SUBSCRIPTIONS])
+        broker = stage.broker
+        Corruption(broker.network, broker.subscription_lists, Random(seed)).scramble([MemoryPart.SUBSCRIPTIONS])
         stage.open = False
         stage.cut(client)
         stage.wait(HEALED)

@@ -20,7 +20,7 @@ from stentor.protocols.dissemination.forwarder import Forwarder
 from stentor.protocols.dissemination.mask_plans import NextHop
 from stentor.protocols.dissemination.relay import Relay
 from stentor.protocols.dissemination.routes import FlowTable
-from stentor.protocols.dissemination.subscriptions import Subscriptions, Wishes
+from stentor.protocols.dissemination.subscriptions import SubscriptionList, Subscriptions
 from stentor.wire import block
 from stentor.wire.block import Block
 from stentor.wire.parcel import MOST_HOPS, head, label, parse, wrap
@@ -77,7 +77,8 @@ class Desk:
         self.forwarder.table.index(True, 3, level, member, "t", Filter(where) if where else None)
 
     def client(self, where: str = "") -> None:
-        self.subscriptions.subscribe(Wishes(), self.boxes["mine"], Subscription(SubscriptionId(1), "t", where))
+        request = Subscription(SubscriptionId(1), "t", where)
+        self.subscriptions.subscribe(SubscriptionList(), self.boxes["mine"], request)
 
     def publish(self, data: bytes) -> None:
         runs, position = split(data, 0, self.flows.routes)

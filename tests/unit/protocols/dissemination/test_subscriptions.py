@@ -8,7 +8,7 @@ from stentor.model.limits import Limits
 from stentor.model.messages import Receipt, Subscription, Unsubscription
 from stentor.protocols.connection.outbox import Outbox
 from stentor.protocols.dissemination.routes import RouteTable
-from stentor.protocols.dissemination.subscriptions import Subscriptions, Wishes
+from stentor.protocols.dissemination.subscriptions import SubscriptionList, Subscriptions
 
 
 class Desk:
@@ -18,7 +18,7 @@ class Desk:
         self.table: RouteTable[Outbox] = RouteTable()
         self.subscriptions = Subscriptions(self.table, limits or Limits())
         self.outboxes = [Outbox(LinkId(number), 1000) for number in (0, 1)]
-        self.wishes: list[Wishes[Outbox]] = [Wishes(), Wishes()]
+        self.wishes: list[SubscriptionList[Outbox]] = [SubscriptionList(), SubscriptionList()]
 
     def subscribe(self, number: int, pattern: str, where: str = "", client: int = 0) -> Receipt:
         message = Subscription(SubscriptionId(number), pattern, where)

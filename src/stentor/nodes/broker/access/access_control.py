@@ -132,14 +132,14 @@ class AccessControl:
 
     def _review(self, session: LinkSession, subject: Subject) -> None:
         """See to it that the subscriptions of a client mean what they may mean."""
-        for number, subscription in list(session.wishes.items()):
+        for number, subscription in list(session.subscriptions.items()):
             pattern = subscription.pattern
             if is_wild(pattern):
                 self._forwarder.table.change_access(subscription, self._reader_of(subject, pattern))
             elif topic_within(pattern) in self.changed:
                 access = self.admit_subscription(session, pattern, subscription.filter)
                 if isinstance(access, Denied):
-                    receipt = self._subscriptions.revoke(session.wishes, number, access)
+                    receipt = self._subscriptions.revoke(session.subscriptions, number, access)
                     session.connection.outbox.post(receipt)
                 else:
                     self._forwarder.table.change_access(subscription, access)
