@@ -269,6 +269,16 @@ def test_a_root_that_is_about_to_leave_hands_over_first_and_nobody_waits_for_a_t
 
 
 @pytest.mark.req("CO-08")
+def test_a_root_that_knows_nobody_but_its_heir_is_placed_below_it() -> None:
+    scope = chain()
+    assert scope.hand_over("A") == ""
+    scope.deliver()
+    assert (scope["A"].tree.role, scope["A"].tree.parent) == (TreeRole.MEMBER, "B")
+    scope.pass_time(2 * scope.timing.period)
+    assert {broker.root for broker in scope.brokers.values()} == {"B"}
+
+
+@pytest.mark.req("CO-08")
 def test_nothing_is_handed_over_by_who_is_no_root_alone_or_has_a_plan_under_way() -> None:
     scope = chain()
     assert scope.hand_over("B") == ""
