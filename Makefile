@@ -28,7 +28,7 @@ demo: $(READY) ## show the main job, end by itself
 test: $(READY) ## lint, types, layers, all tests
 	$(BIN)/ruff check --quiet .
 	$(BIN)/ruff format --quiet --check .
-	$(BIN)/mypy --no-error-summary & types=$$!; $(BIN)/pytest -n $(WORKERS) --dist worksteal; tests=$$?; \
+	$(BIN)/mypy --no-error-summary & types=$$!; $(BIN)/pytest -n $(WORKERS) --dist worksteal --maxfail 40; tests=$$?; \
 	    wait $$types && exit $$tests
 
 test-shuffled: $(READY) ## all tests in a random order; pytest prints the seed, SEED=… repeats it

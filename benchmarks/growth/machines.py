@@ -111,7 +111,7 @@ class Bundle:
             case Collect():
                 host.ledger.collect(effect.end)
             case ShareAccess():
-                self.step(name, AccessShared(effect.token))
+                self.step(name, AccessShared(effect.topic, effect.token))
             case StartTimer():
                 self._timers[name] = effect.at
                 heapq.heappush(self._due, (effect.at, name))

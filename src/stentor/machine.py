@@ -312,7 +312,7 @@ class Stop(Effect, frozen=True, gc=False, tag="stop"):
 
 
 class Scramble(Effect, frozen=True, tag="scramble"):
-    """MemoryPart these parts of the machine's own memory, at random by this seed: an operator wants to see it heal."""
+    """Damage these parts of the machine's own memory, at random by this seed: an operator wants to see it heal."""
 
     parts: tuple[MemoryPart, ...]
     seed: int

@@ -7,15 +7,12 @@ from pathlib import Path
 
 import pytest
 from tests.end_to_end.command import Command, Fabric, stentor
-from tests.end_to_end.network import until
-
-import stentor as library
+from tests.end_to_end.network import kill, until
+from tests.end_to_end.numbered_load import Load
 
 BROKERS = ("hall/b1", "hall/b2", "hall/b3", "hall/b4", "lab/b1", "lab/b2")
 CHAIN = (("hall/b1", "hall/b2"), ("hall/b2", "hall/b3"), ("hall/b3", "hall/b4"), ("lab/b1", "lab/b2"))
 BORDER = ("hall/b1", "lab/b1")
-_EACH = 20  # events of a publisher at a time
-_PAUSE = 0.01
 
 
 def write(path: Path, *links: tuple[str, str], cost: float | None = None, brokers: tuple[str, ...] = BROKERS) -> Path:
@@ -48,68 +45,6 @@ def is_legal(up: Fabric) -> bool:
         scope["colours"] is not None and scope["colours"]["is_legal"] and not scope["colours"]["silent"]
         for scope in scopes
     )
-
-
-class Load:
-    """Publishers at some brokers and subscribers at some; every event has a number, by which a gap is seen."""
-
-    def __init__(self, up: Fabric, publishers: tuple[str, ...], subscribers: tuple[str, ...]) -> None:
-        self._up = up
-        self._publishers = publishers
-        self._subscribers = subscribers
-        self.sent = dict.fromkeys(publishers, 0)
-        self.got: dict[str, dict[str, list[int]]] = {name: {} for name in subscribers}
-        self._is_over = False
-
-    async def run(self, *commands: tuple[str, ...]) -> list[str]:
-        """Publish while commands run one after the other; return what they print."""
-        async with asyncio.TaskGroup() as group:
-            ready = [asyncio.Event() for _ in self._subscribers]
-            for name, event in zip(self._subscribers, ready, strict=True):
-                group.create_task(self._subscribe(name, event))
-            await asyncio.gather(*(event.wait() for event in ready))
-            for name in self._publishers:
-                group.create_task(self._publish(name))
-            printed = []
-            for command in commands:
-                await asyncio.sleep(0.5)
-                done = await asyncio.to_thread(stentor, *command, "--url", self._up.url(self._publishers[0]))
-                assert done.returncode == 0, (command, done.stdout, done.stderr)
-                printed.append(done.stdout)
-            await asyncio.sleep(0.5)
-            self._is_over = True
-        return printed
-
-    async def _publish(self, name: str) -> None:
-        async with library.connect(self._up.url(name)) as fabric:
-            while not self._is_over:
-                for _ in range(_EACH):
-                    await fabric.publish(f"load/{name}", str(self.sent[name]).encode())
-                    self.sent[name] += 1
-                await asyncio.sleep(_PAUSE)
-            await fabric.publish(f"load/{name}", b"end")
-            await fabric.flush()
-
-    async def _subscribe(self, name: str, ready: asyncio.Event) -> None:
-        ended = 0
-        async with library.connect(self._up.url(name)) as fabric, fabric.subscribe("load/#") as events:
-            await events.settled()
-            ready.set()
-            async for event in events:
-                if event.body == b"end":
-                    ended += 1
-                    if ended == len(self._publishers):
-                        return
-                    continue
-                self.got[name].setdefault(event.topic, []).append(int(event.body))
-
-    def check(self) -> None:
-        """All subscribers got all events, once and in order."""
-        for name, topics in self.got.items():
-            for publisher, count in self.sent.items():
-                assert count > 0
-                numbers = topics[f"load/{publisher}"]
-                assert numbers == list(range(count)), f"{name} got {len(numbers)} of {count} events of {publisher}"
 
 
 @pytest.mark.req("CO-05", "CO-06", "CO-09", "CO-12", "CO-13")
@@ -202,6 +137,33 @@ def test_a_broker_that_nobody_here_starts_is_waited_for_with_the_command_that_st
             assert waiting.ended() == 0
             done = stentor("reconfigure", str(wanted), "--url", network.url("hall/b1"))
             assert done.stdout == "the network is as the file says\n"
+
+
+def root_of(up: Fabric, unit: str) -> tuple[str, list[str]]:
+    """The root of a unit, and its root group, as the map shows them."""
+    done = stentor("map", "--json", "--url", up.url("lab/b1"))
+    assert done.returncode == 0, done.stderr
+    (found,) = [each["colours"] for each in json.loads(done.stdout)["network"]["units"] if each["name"] == unit]
+    assert found["is_legal"], found["reasons"]
+    return found["root"], found["roots"]
+
+
+@pytest.mark.req("CO-08", "CO-09")
+def test_a_file_changes_a_root_group_under_load_and_brokers_remember_it(network: Fabric, tmp_path: Path) -> None:
+    until(lambda: root_of(network, "hall") == ("hall/b1", []))
+    group = ["hall/b3", "hall/b2"]
+    wanted = write(tmp_path / "roots.toml", *CHAIN, BORDER)
+    wanted.write_text(f'{wanted.read_text()}\n[[unit]]\nname = "hall"\nroots = {json.dumps(group)}\n')
+    load = Load(network, ("hall/b1", "lab/b2"), ("hall/b2", "hall/b4", "lab/b1"))
+    printed = asyncio.run(load.run(("reconfigure", str(wanted), "--dry-run"), ("reconfigure", str(wanted))))
+    load.check()
+    assert "~ root group: hall/b3, hall/b2" in printed[0]
+    until(lambda: root_of(network, "hall") == ("hall/b3", group))
+    done = stentor("reconfigure", str(wanted), "--url", network.url("hall/b1"))
+    assert done.stdout == "the network is as the file says\n"
+    for name in ("hall/b3", "hall/b1"):
+        kill(network, tmp_path, name)
+    until(lambda: root_of(network, "hall") == ("hall/b3", group))
 
 
 @pytest.mark.req("CO-09")

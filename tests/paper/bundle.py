@@ -186,7 +186,8 @@ class PaperBundle:
             case SendLetter():
                 self._deliver(publisher_id(KEEPER, repository_name(name)), effect)
             case ShareAccess():
-                self.step(name, AccessShared(effect.token))  # there is a broker that writes it down at once
+                # there is a broker that writes it down at once
+                self.step(name, AccessShared(effect.topic, effect.token))
             case Report():
                 self.reports.append(effect)
             case Stop():

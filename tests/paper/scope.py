@@ -54,6 +54,7 @@ class PaperWork:
         self.done: list[str] = []
         self.wishes: tuple[TopologyChange, ...] = ()
         self.refused = ""  # to whom no link can come
+        self.root_group: tuple[str, ...] | None = None
         self.lacks = ""  # what is still missing before the plan can be switched
         self.counts = (0, 0)  # parcels of the old colour: sent, arrived
         self.counts_first: deque[tuple[int, int]] = deque()  # what the next polls find, one after the other
@@ -90,6 +91,9 @@ class PaperWork:
 
     def keep_to(self, plan: TopologyPlan | None) -> None:
         """Nothing is damaged here."""
+
+    def conclude(self, plan: TopologyPlan, *, is_finished: bool) -> None:
+        self.done.append(f"{'finished' if is_finished else 'undone'} {plan.number} at last")
 
 
 class PaperScope:

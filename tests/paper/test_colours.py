@@ -292,6 +292,33 @@ def test_nothing_is_handed_over_by_who_is_no_root_alone_or_has_a_plan_under_way(
 
 
 @pytest.mark.req("CO-08")
+def test_a_root_group_that_a_plan_has_changed_has_its_first_broker_as_the_root() -> None:
+    scope = PaperScope("A", "B", "C", "D", roots=("A",))
+    for one, other in (("A", "B"), ("B", "C"), ("C", "D")):
+        scope.link(one, other)
+    scope.settle()
+    assert scope["A"].tree.role is TreeRole.ROOT
+    for work in scope.work.values():
+        work.root_group = ("D", "B")
+    scope.pass_time(2 * scope.timing.period)
+    assert {broker.root for broker in scope.brokers.values()} == {"D"}
+    assert not scope.wrong()
+    assert sum(broker.faults for broker in scope.brokers.values()) == 0, "nobody waits for a timeout"
+    scope.isolate("D")
+    scope.settle()
+    assert scope["B"].tree.role is TreeRole.ROOT
+
+
+@pytest.mark.req("CO-10")
+def test_two_brokers_that_wish_for_one_number_get_one_each_from_the_root() -> None:
+    scope = chain()
+    scope.members["C"].row = msgspec.structs.replace(scope.members["C"].row, number=1)
+    scope.pass_time(3 * scope.timing.period)
+    for members in scope.members.values():
+        assert {unit: row.number for unit, row in members.shown[-1].items()} == {"A": 0, "B": 1, "C": 2}
+
+
+@pytest.mark.req("CO-08")
 def test_two_roots_that_hear_of_each_other_become_one_tree() -> None:
     scope = PaperScope("A", "B", "C", "D")
     scope.link("A", "B")

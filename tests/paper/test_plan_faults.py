@@ -8,7 +8,7 @@ from tests.paper.planned_scopes import DONE, SOON, UNDONE, link, mesh, plan, sai
 from tests.paper.scope import PaperScope, chain
 
 from stentor.machine import SECOND
-from stentor.model.colours.plan import PlanPhase, PlanStage
+from stentor.model.colours.plan import PlanPhase, PlanStage, TopologyChange
 from stentor.model.colours.plan_messages import Announce, Go, PlanAnswer, Poll
 from stentor.model.colours.wave_messages import Rotate
 from stentor.protocols.colours.planning import MOST_WAITING
@@ -169,7 +169,7 @@ def test_a_plan_that_the_root_knows_nothing_of_ends_with_the_next_wave() -> None
     scope.pass_time(scope.timing.period)
     assert (story(scope, "C"), story(scope, "B")) == (
         ["announced 7", "withdrawn"],
-        ["announced 8", "switched", "finished"],
+        ["announced 8", "prepared", "switched", "finished"],
     )
     assert stages(scope) == {PlanStage.FINISHED}
 
@@ -255,6 +255,38 @@ def test_what_cannot_be_changed_is_left_out_of_what_brokers_ask_for() -> None:
     running = scope["C"].announced.plan
     assert running is not None
     assert running.changes == (link("x1"),)
+
+
+@pytest.mark.req("CO-08")
+def test_whoever_is_first_in_a_new_root_group_takes_over_when_the_plan_of_the_root_is_over() -> None:
+    scope = chain()
+    assert scope.request("A", plan()) == ""
+    scope.work["A"].counts = (1, 0)  # something is under way, so the plan does not end
+    for work in scope.work.values():
+        work.root_group = ("C",)
+    scope.pass_time(SOON)
+    assert stages(scope) == {PlanStage.SWITCHED}
+    assert {broker.root for broker in scope.brokers.values()} == {"A"}
+    scope.work["A"].counts = (1, 1)
+    scope.pass_time(4 * scope.timing.period)
+    assert {broker.root for broker in scope.brokers.values()} == {"C"}
+
+
+@pytest.mark.req("CO-13")
+def test_a_link_that_is_there_again_is_brought_when_both_its_ends_ask_for_it() -> None:
+    scope = chain()
+    there, back = (
+        TopologyChange(near=near, far=far, before=0, after=1000, is_return=True) for near, far in ("BC", "CB")
+    )
+    scope.work["B"].wishes = (there,)
+    scope.pass_time(2 * scope.timing.period)
+    assert stories(scope) == {()}, "C still speaks of the link: nobody could tell what the plan brings"
+    scope.work["C"].wishes = (back,)
+    scope.work["A"].counts = (1, 0)
+    scope.pass_time(scope.timing.period + SOON)
+    running = scope["A"].announced.plan
+    assert running is not None
+    assert len(running.changes) == 1
 
 
 @pytest.mark.req("CO-05")

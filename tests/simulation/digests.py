@@ -36,7 +36,7 @@ FAULTS = {  # what has to happen somewhere in these seeds, or they would prove l
         "partition-asymmetric power-cut published repeated-bytes stall stop swapped-bytes sync-error"
     ),
     "colours": "members plans pointers profiles rounds routes timers",
-    "damage": "credit members plans pointers profiles queues rounds routes subscriptions timers undisturbed",
+    "damage": "credit foreign members plans pointers profiles queues rounds routes subscriptions timers undisturbed",
     "delivery": (
         "author-crash collected crash-in-step cut-in-commit cut-in-step death delivered disk-full ended-well "
         "deleted events-expired "
@@ -53,8 +53,8 @@ FAULTS = {  # what has to happen somewhere in these seeds, or they would prove l
     "fuzz": "assured insiders messages news orders",
     "log": "disk-full garbage-block kills lost-block power-cuts rewrites sync-error torn torn-tails",
     "network": (
-        "break delivered flipped-bytes half-open jump kill lost-bytes moves partition partition-asymmetric power-cut "
-        "published redirected relayed repeated-bytes settled settled-held stall swapped-bytes"
+        "break delivered flipped-bytes half-open jump kill lost-bytes moves partition partition-asymmetric "
+        "power-cut published redirected relayed repeated-bytes settled settled-held stall swapped-bytes"
     ),
     "plans": "changes delivered held plans-done",
     "rebuilding": "break delivered handed-over held kill partition plans-done plans-undone stall",

@@ -9,7 +9,7 @@ import pytest
 from tests.simulation.killers import find_killer
 from tests.simulation.test_delivery_mutations import names
 
-from stentor.machine import Effect, Input, Open
+from stentor.machine import Input, Open
 from stentor.model.communication import repository_name
 from stentor.model.ids import publisher_id
 from stentor.model.messages import Subscription
@@ -29,11 +29,10 @@ MOST_SEEDS = 120
 def a_failed_topic_is_not_opened_again(patch: pytest.MonkeyPatch) -> None:
     original = RepositoryNode._step_topic
 
-    def step(
-        self: RepositoryNode, topic: str, managed: ManagedTopic, happened: Sequence[Input]
-    ) -> tuple[list[Effect], list[Input]]:
-        effects, told = original(self, topic, managed, happened)
-        return [each for each in effects if not isinstance(each, Open)], told
+    def step(self: RepositoryNode, topic: str, managed: ManagedTopic, happened: Sequence[Input]) -> list[Input]:
+        told = original(self, topic, managed, happened)
+        self._step.effects = [each for each in self._step.effects if each != Open(topic)]
+        return told
 
     patch.setattr(RepositoryNode, "_step_topic", step)
 
@@ -51,8 +50,8 @@ def a_new_link_does_not_resubscribe(patch: pytest.MonkeyPatch) -> None:
 def letters_are_believed_to_be_from_whom_they_name(patch: pytest.MonkeyPatch) -> None:
     original = LetterTransport._open
 
-    def read(self: LetterTransport, deliver: Deliver, done: list[Effect]) -> list[Input]:
-        found = original(self, deliver, done)
+    def read(self: LetterTransport, deliver: Deliver) -> list[Input]:
+        found = original(self, deliver)
         return [_as_signed(each) if isinstance(each, LetterReceived) else each for each in found]
 
     patch.setattr(LetterTransport, "_open", read)

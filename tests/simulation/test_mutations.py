@@ -148,8 +148,8 @@ def own_bit_stays(patch: pytest.MonkeyPatch) -> None:
         for hop, masks in self.hops[:1]:
             masks[hop.level] = masks.get(hop.level, 0) | self.states[hop.level].own
 
-    def plan(self: relay.Relay[Any], hop: Any, key: bytes, ways: bytes, masks: dict[int, int]) -> MaskPlan[Any]:
-        found = original_plan(self, hop, key, ways, masks)
+    def plan(self: relay.Relay[Any], hop: Any, key: bytes, parcel: Any, masks: dict[int, int]) -> MaskPlan[Any]:
+        found = original_plan(self, hop, key, parcel, masks)
         found = self._by_label[key] = found._replace(onward=masks, shares=found.plans.split_by_hop(masks))
         return found
 
@@ -164,7 +164,7 @@ def masks_are_not_divided(patch: pytest.MonkeyPatch) -> None:
         found = []
         for share in original(self, masks).hops:
             all_of_them = {level: mask for level, mask in masks.items() if level >= share.hop.level}
-            found.append(share._replace(masks=all_of_them, label=label(all_of_them, share.ways)))
+            found.append(share._replace(masks=all_of_them, label=label(all_of_them, share.stamp)))
         return HopShares(tuple(found), 0)
 
     patch.setattr(MaskPlans, "split_by_hop", divide)

@@ -423,6 +423,7 @@ def test_what_ledgers_know_is_counted_and_said_to_be_from_them(outcome: Outcome)
 READ, EACH = 500, 100
 
 
+@pytest.mark.slow  # a minute of two processors; `make test` has the audit of what such readers tell, without a fabric
 def test_readers_of_what_is_stored_are_listed_as_their_ledgers_know_them(
     spark: SparkSession, stage: Stage, tmp_path: Path
 ) -> None:

@@ -60,6 +60,7 @@ async def _play(url: str, topic: str) -> None:
                 await events.sync()
 
 
+@pytest.mark.slow  # a master, two workers, a driver and all their Pythons keep two processors busy for minutes
 @pytest.mark.req("SP-01", "SP-05", "SP-09")
 def test_a_copy_is_whole_and_an_audit_right_though_a_worker_dies_in_each(
     cluster: Cluster, stage: Stage, tmp_path: Path

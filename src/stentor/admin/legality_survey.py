@@ -26,6 +26,7 @@ class ColoursSeen(msgspec.Struct, frozen=True, kw_only=True):
     orphans: tuple[str, ...]  # brokers that look for a parent
     silent: tuple[str, ...]  # brokers that told nothing
     bound: float  # seconds after the last fault within which the scope is well again
+    roots: tuple[str, ...] = ()  # the root group, as the root tells
     plans: tuple[PlanView, ...] = ()  # of the root
     detours: int = 0  # members that some broker reaches off the tree by which events are to go, at most
 
@@ -48,6 +49,7 @@ def colours_of(scope: str, views: Mapping[str, NetworkView | None]) -> ColoursSe
         orphans=tuple(sorted(name for name, tree in trees.items() if tree.role == "orphan")),
         silent=silent,
         bound=max(each.bound for each in told.values()),
+        roots=told[root].roots if root in told else (),
         plans=told[root].plans if root in told else (),
         detours=max(each.detours for each in told.values()),
     )

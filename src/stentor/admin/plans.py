@@ -16,9 +16,11 @@ _WITHIN = 10.0  # seconds for an answer
 _LAST_NUMBER = 2**63 - 1
 
 
-def draw_plan(changes: Iterable[TopologyChange], leaves: Iterable[str] = ()) -> TopologyPlan:
+def draw_plan(
+    changes: Iterable[TopologyChange], leaves: Iterable[str] = (), roots: tuple[str, ...] | None = None
+) -> TopologyPlan:
     """Return a plan with a number that no other one has."""
-    return TopologyPlan(SystemRandom().randint(1, _LAST_NUMBER), tuple(changes), tuple(leaves))
+    return TopologyPlan(SystemRandom().randint(1, _LAST_NUMBER), tuple(changes), tuple(leaves), roots)
 
 
 def root_of(view: NetworkView, scope: str) -> str:

@@ -22,8 +22,8 @@ from stentor.model.scope import ScopePath
 WITHIN = 4.0  # seconds for a visit
 _AT_ONCE = 16  # visits
 _REASONS_MAX = 3  # in words for people: one fault is seen from several brokers, and JSON has all of it
-UP, SUSPECTED, DOWN, UNREACHABLE = "up", "suspected", "down", "unreachable"
-_WORSE = (UP, SUSPECTED, DOWN)
+UP, RETURNING, SUSPECTED, DOWN, UNREACHABLE = "up", "returning", "suspected", "down", "unreachable"
+_WORSE = (UP, RETURNING, SUSPECTED, DOWN)
 
 
 class BrokerSeen(msgspec.Struct, frozen=True):

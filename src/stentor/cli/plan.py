@@ -30,7 +30,7 @@ def plan(
     json: Annotated[bool, typer.Option("--json", help="The plan as JSON.")] = False,
 ) -> None:
     """Size a network: units and brokers of each level, hops between brokers, what a broker must know."""
-    wish = PlanRequest(
+    request = PlanRequest(
         clients=_count(clients),
         levels=levels,
         unit=unit,
@@ -43,7 +43,7 @@ def plan(
     console = Console(highlight=False)
     with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as progress:
         task = progress.add_task("following events", total=samples)
-        found = survey(wish, lambda done, total: progress.update(task, completed=done, total=total))
+        found = survey(request, lambda done, total: progress.update(task, completed=done, total=total))
     if json:
         print_json(found)
         return
@@ -103,7 +103,7 @@ def _tell(found: NetworkPlan, console: Console) -> None:
         f"{len(found.levels) + 1} times on its way to anyone"
     )
     console.print(
-        f"[dim]{found.pairs} pairs of brokers, the farthest {found.longest} links apart; seed {found.wish.seed}[/]"
+        f"[dim]{found.pairs} pairs of brokers, the farthest {found.longest} links apart; seed {found.request.seed}[/]"
     )
     if not found.arrives:
         console.print(

@@ -124,6 +124,11 @@ class BlockingEvents(_Reading[Event, Batch]):
         """Events dropped because this application was too slow."""
         return self._source.missed
 
+    @property
+    def late(self) -> int:
+        """Events that came behind later ones of the same publisher, or once more, and were not handed out."""
+        return self._source.late
+
     def settled(self, timeout: float = 10.0) -> Settled:
         """Return when every broker that can be reached knows this subscription; see `Events.settled`."""
         return self._loop.run(self._source.settled(timeout))

@@ -61,6 +61,11 @@ class EventStreams:
                 missed = 0
         return batches
 
+    def count_late(self, number: SubscriptionId) -> int:
+        """Return how many events of a subscription were dropped since later ones had come; 0 if it has ended."""
+        subscription = self._client.subscriber.subscriptions.get(number)
+        return 0 if subscription is None else subscription.late
+
     def confirm(self, effect: ConfirmSubscription | DenySubscription) -> None:
         events = self.all.get(effect.subscription)
         if events is not None:
@@ -102,6 +107,13 @@ class Events:
             await self.close()
             raise
         return self
+
+    @property
+    def late(self) -> int:
+        """Events that came behind later ones of the same publisher, or once more, and were not handed out. Filters have
+        not looked at them. Links that fail may bring events by another way; plans never do.
+        """
+        return self._subscriptions.count_late(self._id)
 
     async def settled(self, timeout: float = 10.0) -> Settled:
         """Return when every broker that can be reached knows this subscription: of what is published anywhere nothing

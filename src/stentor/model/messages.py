@@ -95,6 +95,7 @@ class AdminTask(enum.StrEnum):
     MOVE_CLIENTS = "move clients"  # ask `count` clients to go to the broker at `address`; nothing to be remembered
     RECONFIGURE = "reconfigure"  # `scope` by `plan`, as its root
     WITHDRAW_PLAN = "withdraw plan"  # the plan of `scope` with the number of `plan`, if it is not switched yet
+    SET_ROOTS = "set roots"  # of `scope` to the root group of `plan`: what a plan has done, no operator's order
     HAND_OVER = "hand over"  # be the root of no scope: others are, from now on
     CORRUPT = "corrupt"  # damage the parts of its memory that `name` lists, at random by the seed `count`; done once
 
@@ -394,6 +395,12 @@ class LinkCost(Message, frozen=True, array_like=True, tag="cost", gc=False):
     cost: Cost
 
 
+class LinkReturned(Message, frozen=True, array_like=True, tag="link returned", gc=False):
+    """The link was lost and is there again: the sender lets no event use it until a plan brings it, and so should the
+    other end. Said when it comes up, and with each heartbeat until it is used.
+    """
+
+
 class Digest(Message, frozen=True, array_like=True, tag="digest", gc=False):
     """An Inventory as one number per scope; a receiver that has another number answers with an Inventory."""
 
@@ -446,6 +453,7 @@ AnyMessage = (
     | MarkReceipt
     | Inventory
     | LinkCost
+    | LinkReturned
     | Digest
     | AccessFacts
     | AccessReceipt

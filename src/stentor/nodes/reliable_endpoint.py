@@ -19,7 +19,7 @@ from stentor.machine import (
 )
 from stentor.model.communication import WITHIN, inbox_of
 from stentor.nodes.client import Settings
-from stentor.nodes.client_api import Connect, Disconnect, Moved
+from stentor.nodes.client_api import Connect, Disconnect, Moved, Refuse
 from stentor.nodes.letter_transport import LetterTransport
 from stentor.protocols.delivery.publisher.publisher import ReliablePublisher
 from stentor.protocols.delivery.stored.read_client import (
@@ -29,7 +29,7 @@ from stentor.protocols.delivery.stored.read_client import (
     StoredReadClient,
 )
 from stentor.protocols.delivery.subscriber.subscriber import ReliableSubscriber
-from stentor.protocols.delivery.transport import LinkDown
+from stentor.protocols.delivery.transport import Greeted, LinkDown, NameRefused
 
 _ABOUT_THE_LINK = (LinkOpened, LinkLost, CertificateEnded, Received, Started, StopRequested, Moved)
 
@@ -43,7 +43,7 @@ class LetterEndpoint:
         self._name = link.name
         self._topic = topic
         self._step = Step()
-        self._post = LetterTransport(link, topic)
+        self._post = LetterTransport(link, self._step, topic)
 
     def step(self, now: int, happened: Input) -> list[Effect]:
         """Raises InvalidInput, with nothing changed, for an application's input that is wrong."""
@@ -51,15 +51,15 @@ class LetterEndpoint:
         if isinstance(happened, Started):
             self._start()
         if isinstance(happened, _ABOUT_THE_LINK) or (isinstance(happened, TimerFired) and self._post.is_mine(happened)):
-            self._take(*self._post.step(now, happened))
+            self._tell(self._post.handle(happened))
         else:
             self._hand(happened)
         return self._step.end()
 
     def _start(self) -> None:
         if self._topic:
-            self._post.watch_bundle(self._step.now, self._topic)
-        self._post.listen(self._step.now, inbox_of(self._name))
+            self._post.watch_bundle(self._topic)
+        self._post.listen(inbox_of(self._name))
 
     def _on_connect(self) -> None:
         """There is a link, whose limits hold from now on."""
@@ -68,18 +68,23 @@ class LetterEndpoint:
         """Tell the machine something, and send what it says to that."""
         effects = self.machine.step(self._step.now, happened)
         if effects or self._post.has_waiting:
-            self._take(*self._post.send(self._step.now, effects))
+            self._tell(self._post.send(effects))
 
-    def _take(self, effects: list[Effect], told: list[Input]) -> None:
-        for effect in effects:
-            if isinstance(effect, Connect):
-                self._on_connect()
-            elif isinstance(effect, Disconnect):
-                self._post.client.publisher.withdraw(WITHIN)  # the next broker may be in another unit
-                self._hand(LinkDown())
-            self._step.emit(effect)
+    def _tell(self, told: list[Input]) -> None:
+        """Hand what the transport tells to the machine; of the link itself the application is told."""
         for each in told:
-            self._hand(each)
+            match each:
+                case Greeted():
+                    self._on_connect()
+                    self._step.emit(Connect(each.node, each.principal))
+                case NameRefused():
+                    self._step.emit(Refuse(each.code, each.reason))
+                case LinkDown():
+                    self._post.client.publisher.withdraw(WITHIN)  # the next broker may be in another unit
+                    self._step.emit(Disconnect(each.reason))
+                    self._hand(each)
+                case _:
+                    self._hand(each)
 
 
 class ReliableEndpoint(LetterEndpoint):
@@ -96,7 +101,7 @@ class ReliableEndpoint(LetterEndpoint):
     def _start(self) -> None:
         super()._start()
         if self._where is not None:
-            self._post.listen(self._step.now, self._topic, self._where, letters=False)
+            self._post.listen(self._topic, self._where, letters=False)
 
     def _on_connect(self) -> None:
         if isinstance(self.machine, ReliablePublisher):
@@ -121,4 +126,4 @@ class StoredReadEndpoint(LetterEndpoint):
     def _watch(self, topic: str) -> None:
         if topic not in self._watched:
             self._watched.add(topic)
-            self._post.watch_bundle(self._step.now, topic)
+            self._post.watch_bundle(topic)

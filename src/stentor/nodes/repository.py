@@ -34,11 +34,9 @@ from stentor.model.mail import MAIL
 from stentor.model.reports.status import TopicHealth
 from stentor.model.reports.trace import TRACE, kept_of
 from stentor.model.trust.access import TopicTerms
-from stentor.model.trust.access_messages import AccessFacts, AccessReceipt
 from stentor.model.trust.request_topic import requests_pattern
-from stentor.nodes.broker.admin import LEFT
+from stentor.nodes.broker.admin.admin_requests import LEFT
 from stentor.nodes.client import Settings
-from stentor.nodes.client_api import AnswerQuery, CompleteFlush, Connect, Refuse
 from stentor.nodes.conclusion import Conclude, Concluded
 from stentor.nodes.containment import FATAL, Offenders, senders_of
 from stentor.nodes.letter_transport import LetterTransport
@@ -55,9 +53,12 @@ from stentor.protocols.delivery.transport import (
     AccessShared,
     EventsReceived,
     Founded,
+    Greeted,
     LetterReceived,
+    LinkDown,
     LinkUp,
     Listening,
+    NameRefused,
     SendLetter,
     ShareAccess,
     Vouched,
@@ -80,7 +81,8 @@ class RepositoryNode:
     ) -> None:
         assert link.name == repository_name(settings.name)
         self._settings = settings
-        self._post = LetterTransport(link)
+        self._step = Step()
+        self._post = LetterTransport(link, self._step)
         self._kept = kept_of(settings.name)  # the traces that we hear
         self._written = 0  # when some of them were last handed to their ledger
         self._incarnation = int(link.incarnation)
@@ -95,11 +97,8 @@ class RepositoryNode:
         self._reporter = RepositoryReporter(settings, self._managed, self._sleeping, self._unserved)
         self._deleted: dict[str, int] = {}  # versions of topics that are not joined again because of a late invitation
         self._offenders = Offenders()
-        self._notices: dict[int, tuple[str, int]] = {}  # told to the broker: of which topic, and the token there
-        self._notice = 0
         self._principal = ""
         self._id = 0
-        self._step = Step()
 
     @property
     def linked(self) -> bool:
@@ -124,8 +123,8 @@ class RepositoryNode:
             self._tell_one(topic, *self._traces_for(topic), happened)
             self._let_sleep(topic)
         else:
-            self._take(*self._post.step(now, happened))
-        self._take(*self._post.send(now, []))
+            self._take(self._post.handle(happened))
+        self._take(self._post.send())
         self._found_traces()
         self._watch_traces()
         if self._room.is_retiring and self._managed.keys() <= {self._kept}:
@@ -136,12 +135,12 @@ class RepositoryNode:
         return done
 
     def _start(self) -> None:
-        self._post.listen(self._step.now, inbox_of(repository_name(self._settings.name)))
-        self._post.listen(self._step.now, requests_pattern(self._settings.name))
-        self._post.listen(self._step.now, REPOSITORIES)
+        self._post.listen(inbox_of(repository_name(self._settings.name)))
+        self._post.listen(requests_pattern(self._settings.name))
+        self._post.listen(REPOSITORIES)
         self._serve_more()
         for topic in self._unserved:
-            self._post.listen(self._step.now, bundle_of(topic))  # whoever asks is served at once, or told why not
+            self._post.listen(bundle_of(topic))  # whoever asks is served at once, or told why not
         if reason := self._unserved.trouble:
             count = len(self._unserved)
             self._step.report("error", "topics are not served", topics=count, reason=reason)
@@ -157,10 +156,10 @@ class RepositoryNode:
         self._deleted.pop(topic, None)
         managed = self._managed[topic] = ManagedTopic(self._machine(topic), owner)
         if topic != self._kept:
-            self._post.listen(self._step.now, topic, letters=False)
-            self._post.watch_bundle(self._step.now, topic)
+            self._post.listen(topic, letters=False)
+            self._post.watch_bundle(topic)
         if not self._post.hears(bundle_of(topic)):
-            self._post.listen(self._step.now, bundle_of(topic))
+            self._post.listen(bundle_of(topic))
         self._step.emit(Open(topic))
         return managed
 
@@ -193,10 +192,10 @@ class RepositoryNode:
     def _hear_traces(self) -> None:
         """Keep them, if we serve everyone and they are on."""
         if not self._post.client.traces or self._settings.unit:
-            self._post.ignore(self._step.now, TRACE)
+            self._post.ignore(TRACE)
         elif not self._room.is_retiring:
             if not self._post.hears(TRACE):
-                self._post.listen(self._step.now, TRACE, letters=False)
+                self._post.listen(TRACE, letters=False)
             if self._kept not in self._managed and self._room.has_ledger():
                 self._manage(self._kept)
 
@@ -204,7 +203,7 @@ class RepositoryNode:
         managed = self._managed.get(self._kept)
         if managed is not None and managed.machine.is_open and self._post.linked and not managed.machine.registry.known:
             terms = TopicTerms(self._principal, 1, _KEEP_TRACES, _KEEP_TRACES, open=True, most=_MOST_TRACES)
-            self._tell_one(self._kept, Founded(terms, self._post.wall(self._step.now) // MILLISECOND))
+            self._tell_one(self._kept, Founded(terms, self._post.wall() // MILLISECOND))
 
     def _traces_for(self, topic: str) -> list[Input]:
         """Those that came since they were last written: all nodes tell some every second, and a commit for each would
@@ -262,7 +261,7 @@ class RepositoryNode:
         for topic, managed in self._managed.items():
             if topic != self._kept:
                 managed.machine.conclude(self._step.now)
-        self._take(*self._post.conclude(self._step.now))
+        self._take(self._post.conclude())
         kept = self._managed.get(self._kept)
         if kept is not None and kept.machine.is_open and kept.heard:
             heard, kept.heard = kept.heard, []
@@ -270,27 +269,19 @@ class RepositoryNode:
 
     # ---- inputs
 
-    def _take(self, effects: list[Effect], told: list[Input]) -> None:
-        """Do what can be done here; what machines say to that may bring more."""
-        queue = list(told)
-        for effect in effects:
-            if isinstance(effect, Connect):
-                self._principal = self._room.operator = effect.principal
-                self._id = publisher_id(effect.principal, repository_name(self._settings.name))
-                self._hear_traces()
-            elif isinstance(effect, Refuse):
-                self._step.emit(Stop(effect.reason))
-            elif isinstance(effect, ShareAccess):
-                self._share(effect)
-            elif isinstance(effect, CompleteFlush):
-                self._notices.pop(effect.token, None)  # all is told again on the next link
-            elif isinstance(effect, AnswerQuery):
-                self._shared(effect)
-            else:
-                self._step.emit(effect)
+    def _take(self, told: Sequence[Input]) -> None:
+        """Hand what the transport tells to the machines; what they say to that may bring more."""
         told_by_topic: dict[str, list[Input]] = {}
-        for each in filter(None, (self._offenders.admit(self._step.now, each) for each in queue)):
+        for each in filter(None, (self._offenders.admit(self._step.now, each) for each in told)):
             match each:
+                case Greeted():
+                    self._principal = self._room.operator = each.principal
+                    self._id = publisher_id(each.principal, repository_name(self._settings.name))
+                    self._hear_traces()
+                case NameRefused():
+                    self._step.emit(Stop(each.reason))
+                case AccessShared():
+                    self._tell_one(each.topic, each)
                 case LinkUp():
                     told_by_topic.update({topic: [*told_by_topic.get(topic, ()), each] for topic in self._managed})
                     self._announce_sleeping()
@@ -303,26 +294,14 @@ class RepositoryNode:
                     if not self._sleeping.ignores(each):
                         told_by_topic.setdefault(each.topic, []).append(each)
                 case _:
-                    assert isinstance(each, Listening), each
+                    assert isinstance(each, Listening | LinkDown), each
         for topic, inputs in told_by_topic.items():
             self._hand(topic, inputs)
 
     def _announce_sleeping(self) -> None:
         """Tell the broker on a new link what topics would tell it if they were awake."""
         for topic, facts in self._sleeping.notices():
-            self._share(ShareAccess(topic, facts, 0))
-
-    def _share(self, share: ShareAccess) -> None:
-        self._notice += 1
-        self._notices[self._notice] = share.topic, share.token
-        self._post.ask(self._step.now, AccessFacts(topic=share.topic, facts=share.facts, token=self._notice))
-
-    def _shared(self, told: AnswerQuery) -> None:
-        assert isinstance(told.answer, AccessReceipt), "nothing else is asked of the broker"
-        notice = self._notices.pop(told.answer.token, None)
-        if notice is not None:
-            topic, token = notice
-            self._tell_one(topic, AccessShared(token))
+            self._post.share(ShareAccess(topic, facts, 0))
 
     def _tell_one(self, topic: str, *happened: Input) -> None:
         managed = self._managed.get(topic)
@@ -330,24 +309,22 @@ class RepositoryNode:
             return
         machine = managed.machine
         opened = machine.is_open
-        self._take(*self._step_topic(topic, managed, happened))
+        self._take(self._step_topic(topic, managed, happened))
         if machine.is_open and not opened:
             if self._post.linked:
-                self._take(*self._post.send(self._step.now, machine.step(self._step.now, LinkUp(self._principal))))
+                self._take(self._post.send(machine.step(self._step.now, LinkUp(self._principal))))
             heard, managed.heard = managed.heard, []
-            self._take(*self._step_topic(topic, managed, heard))
+            self._take(self._step_topic(topic, managed, heard))
         if machine.is_gone and self._managed.get(topic) is managed:
             self._let_go(topic)
 
-    def _step_topic(
-        self, topic: str, managed: ManagedTopic, happened: Sequence[Input]
-    ) -> tuple[list[Effect], list[Input]]:
+    def _step_topic(self, topic: str, managed: ManagedTopic, happened: Sequence[Input]) -> list[Input]:
         """Step the machine of a topic, and say what it wants to be said. If that fails at what a peer said, the rest is
         not done, another machine begins with what is durable, and the peer is not heard for a while.
         """
         machine = managed.machine
         try:
-            return self._post.send(self._step.now, machine.step(self._step.now, *happened))
+            return self._post.send(machine.step(self._step.now, *happened))
         except FATAL:
             raise
         except Exception as error:
@@ -357,13 +334,14 @@ class RepositoryNode:
             for effect in self._offenders.blame(self._step.now, senders, error, topic):
                 self._step.emit(effect)
         managed.renew(self._machine(topic))
-        self._post.ignore(self._step.now, within_of(self._settings.unit, topic))  # a new machine asks for it again
+        self._post.ignore(within_of(self._settings.unit, topic))  # a new machine asks for it again
         if topic != self._kept and not self._post.hears(topic):
-            self._post.listen(self._step.now, topic, letters=False)
-        self._notices = {token: notice for token, notice in self._notices.items() if notice[0] != topic}
+            self._post.listen(topic, letters=False)
+        self._post.forget_shares(topic)
         for told in self._told_traces:
             told.horizons.pop(topic, None)
-        return [Open(topic)], []
+        self._step.emit(Open(topic))
+        return []
 
     def _machine(self, topic: str) -> TopicRepository:
         """Return a machine that knows nothing yet; what becomes of traces and of mail is not traced."""
@@ -376,7 +354,7 @@ class RepositoryNode:
         if managed.machine.registry.deleted:
             self._deleted[topic] = managed.machine.registry.version
         for name in (topic, bundle_of(topic), within_of(self._settings.unit, topic)):
-            self._post.ignore(self._step.now, name)
+            self._post.ignore(name)
         self._serve_more()
 
     def _arrived(self, arrived: EventsReceived, told: dict[str, list[Input]]) -> None:
@@ -458,7 +436,7 @@ class RepositoryNode:
                 raise Refused(Refusal.BUSY, f"{self._settings.name} cannot serve {event.topic} now: {NO_FILES}")
             if event.task is not TopicTask.CREATE:
                 raise Refused(Refusal.UNKNOWN, f"{self._settings.name} does not manage {event.topic!r}")
-            self._room.check_creation(event, self._post.wall(self._step.now) // MILLISECOND)
+            self._room.check_creation(event, self._post.wall() // MILLISECOND)
             self._manage(event.topic, event.principal)
         except Refused as refused:
             self._reply(event, refused)
@@ -488,7 +466,7 @@ class RepositoryNode:
         code, reason = (refused.code, refused.reason) if refused is not None else (None, "")
         me, token = self._settings.name, event.token
         receipt = RegistrationReceipt(event.topic, me, token=token, code=code, reason=reason, report=report)
-        self._take(*self._post.send(self._step.now, [SendLetter(inbox_of(event.sender), (receipt,))]))
+        self._take(self._post.send([SendLetter(inbox_of(event.sender), (receipt,))]))
 
     def health(self) -> dict[str, TopicHealth]:
         """Return whether each topic is served, without what takes long to count."""

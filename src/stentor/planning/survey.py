@@ -50,7 +50,7 @@ class Graph(msgspec.Struct, frozen=True):
 class NetworkPlan(msgspec.Struct, frozen=True):
     """What a network for the request would be like."""
 
-    wish: PlanRequest
+    request: PlanRequest
     brokers: int
     clients: int  # that it has room for
     levels: tuple[Level, ...]
@@ -70,16 +70,16 @@ class NetworkPlan(msgspec.Struct, frozen=True):
         return not self.lost
 
 
-def plan(wish: PlanRequest, tell: Callable[[int, int], None] | None = None) -> NetworkPlan:
+def plan(request: PlanRequest, tell: Callable[[int, int], None] | None = None) -> NetworkPlan:
     """Size a network and look at it; `tell` hears how many of how many pairs are done."""
-    if wish.clients < 1 or wish.clients_per_broker < 1 or wish.samples < 1:
+    if request.clients < 1 or request.clients_per_broker < 1 or request.samples < 1:
         raise InvalidInput("clients, clients per broker and samples: expected at least 1")
-    if wish.shape != "mesh" and wish.links_per_member < 2:
+    if request.shape != "mesh" and request.links_per_member < 2:
         raise InvalidInput("fewer than 2 links per member do not hold a unit together")
-    members = sizes(math.ceil(wish.clients / wish.clients_per_broker), wish.levels, wish.unit)
-    network = PlannedNetwork(members, wish.shape, wish.links_per_member, wish.seed)
-    dice = Random(f"{wish.seed}/pairs")
-    pairs = _pairs(network, wish.samples, dice)
+    members = sizes(math.ceil(request.clients / request.clients_per_broker), request.levels, request.unit)
+    network = PlannedNetwork(members, request.shape, request.links_per_member, request.seed)
+    dice = Random(f"{request.seed}/pairs")
+    pairs = _pairs(network, request.samples, dice)
     lengths: list[int] = []
     for done, (one, other) in enumerate(pairs):
         if tell is not None:
@@ -92,13 +92,13 @@ def plan(wish: PlanRequest, tell: Callable[[int, int], None] | None = None) -> N
     degree = 2 * links / brokers
     graph = network.graph_of(network.broker(0))
     return NetworkPlan(
-        wish=wish,
+        request=request,
         brokers=brokers,
-        clients=brokers * wish.clients_per_broker,
+        clients=brokers * request.clients_per_broker,
         levels=levels,
         links=links,
         links_per_broker=degree,
-        measured=Graph(statistics.fmean(lengths) if lengths else 0.0, clustering(network, wish.samples, dice)),
+        measured=Graph(statistics.fmean(lengths) if lengths else 0.0, clustering(network, request.samples, dice)),
         longest=max(lengths, default=0),
         lost=sum(length >= MOST_HOPS for length in lengths),
         regular=regular(brokers, degree),

@@ -15,7 +15,7 @@ class MessagePort(Protocol):
 class Neighbour:
     """The broker at the other end of a link."""
 
-    __slots__ = ("cost", "level", "name", "port", "suspected", "unit")
+    __slots__ = ("cost", "hidden", "level", "name", "port", "suspected", "unit")
 
     def __init__(self, name: str, level: int, unit: str, cost: int, port: MessagePort) -> None:
         self.name = name
@@ -24,6 +24,12 @@ class Neighbour:
         self.cost = cost  # in thousandths
         self.port = port
         self.suspected = False  # It has been silent for too long: nothing is routed over its link.
+        self.hidden = False  # Its link was lost and is there again: nothing is routed over it before a plan brings it.
+
+    @property
+    def is_used(self) -> bool:
+        """Whether events go over its link."""
+        return not (self.suspected or self.hidden)
 
 
 class Neighbours(dict[str, Neighbour]):

@@ -14,8 +14,10 @@
 
 A mask has a bit for each member of a scope that this copy is for. Copies are for different members, so that nobody
 gets an event twice, whatever happens to routes. The colour of a level says by which topology of that scope a parcel is
-routed; colours of levels below that of a link are 0 there, and whoever takes the parcel in chooses its own. Exits,
-records, the version of states and the gain are all 0 today: there is room for them, so that parcels change once.
+routed; colours of levels below that of a link are 0 there, and whoever takes the parcel in chooses its own. `states` is
+a digest of which members the bits stand for, as far as both ends of the link can know: a receiver that has another one
+knows other members than the sender. Exits, records and the gain are all 0 today: there is room for them, so that
+parcels change once.
 """
 
 import struct
@@ -43,6 +45,7 @@ MOST_HOPS: Final = 64
 SOFT_PARCEL: Final = 256 << 10  # bytes of frames, if there is more than one
 
 NO_WAYS: Final = bytes(WAYS_SIZE)
+NO_STATES: Final = 0  # of a sender that does not tell
 
 Masks = dict[int, int]  # by level, the same for all events
 MaskArrays = dict[int, NDArray[np.uint64]]  # by level and event
@@ -59,6 +62,7 @@ class Parcel(NamedTuple):
     contents: int
     matchings: bytes
     ways: bytes  # colours of all levels, as they stand in the parcel
+    states: int
     masks: Masks | None
     arrays: MaskArrays | None
     start: int
@@ -79,14 +83,15 @@ def parse(data: bytes, at: int) -> Parcel:
         raise FrameError(Refusal.CORRUPT, "a parcel whose parts do not fit into it")
     ways = ways_at(data, at)
     colours_of(ways)
+    states = int.from_bytes(data[at + LEVELS_AT + 2 : at + WAYS_AT], "little")
     if not flags & MASKS:
         words = struct.unpack_from(f"<{len(levels)}Q", data, at + HEADER_SIZE)
         masks = dict(zip(levels, words, strict=True))
-        return Parcel(levels, count, hops, contents, matchings, ways, masks, None, start, end)
+        return Parcel(levels, count, hops, contents, matchings, ways, states, masks, None, start, end)
     arrays = {
         level: np.frombuffer(data, "<u8", count, at + HEADER_SIZE + place * each) for place, level in enumerate(levels)
     }
-    return Parcel(levels, count, hops, contents, matchings, ways, None, arrays, start, end)
+    return Parcel(levels, count, hops, contents, matchings, ways, states, None, arrays, start, end)
 
 
 def first_frame(data: bytes, at: int) -> int:
@@ -121,10 +126,20 @@ def colours_of(ways: bytes) -> tuple[int, ...]:
     return colours
 
 
-def label(masks: Mapping[int, int], ways: bytes = NO_WAYS) -> bytes:
+class Stamp(NamedTuple):
+    """What parcels say of the topology by which they go."""
+
+    ways: bytes = NO_WAYS  # the colours of all levels, as they stand in parcels
+    states: int = NO_STATES
+
+
+NO_STAMP: Final = Stamp()
+
+
+def label(masks: Mapping[int, int], stamp: Stamp = NO_STAMP) -> bytes:
     """Return the address of parcels that are for the same members as a whole; made once for many parcels."""
     levels = sorted(masks)
-    return _address(levels, 0, ways) + struct.pack(f"<{len(levels)}Q", *[masks[level] for level in levels])
+    return _address(levels, 0, stamp) + struct.pack(f"<{len(levels)}Q", *[masks[level] for level in levels])
 
 
 def head(label: bytes, size: int, count: int, hops: int, contents: int, matchings: bytes) -> bytes:
@@ -140,23 +155,23 @@ def wrap(
     hops: int,
     contents: int,
     matchings: bytes,
-    ways: bytes = NO_WAYS,
+    stamp: Stamp = NO_STAMP,
 ) -> bytes:
     """A parcel of events that are for different members each, or for the same: then one mask is enough."""
     levels = [level for level in sorted(masks) if masks[level].any()]
     firsts = {level: int(masks[level][0]) for level in levels}
     size = sum(map(len, frames))
     if all((masks[level] == masks[level][0]).all() for level in levels):
-        return b"".join((head(label(firsts, ways), size, count, hops, contents, matchings), *frames))
+        return b"".join((head(label(firsts, stamp), size, count, hops, contents, matchings), *frames))
     length = HEADER_SIZE + 8 * len(levels) * count + size
     start = HEADER.pack(length, PARCEL, PARCEL_VERSION, hops, count, 0, contents, matchings)
     words = [masks[level].astype("<u8").tobytes() for level in levels]
-    return b"".join((start, _address(levels, MASKS, ways), *words, *frames))
+    return b"".join((start, _address(levels, MASKS, stamp), *words, *frames))
 
 
-def _address(levels: Sequence[int], flags: int, ways: bytes) -> bytes:
+def _address(levels: Sequence[int], flags: int, stamp: Stamp) -> bytes:
     """Return all of an address but for its masks."""
-    return ADDRESS.pack(sum(1 << level for level in levels), flags, 0, ways, *(0,) * 8)
+    return ADDRESS.pack(sum(1 << level for level in levels), flags, stamp.states, stamp.ways, *(0,) * 8)
 
 
 def contents_of(data: bytes, start: int, end: int) -> tuple[int, dict[tuple[int, int], None]]:

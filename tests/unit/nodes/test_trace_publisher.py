@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from stentor.machine import SECOND, Effect, Input, Started, TimerFired
+from stentor.machine import SECOND, Effect, Input, Started, Step, TimerFired
 from stentor.model.ids import CatenationNumber, Incarnation, PublisherId, TopicId
 from stentor.model.reports.trace import TRACE, Trace, TraceKind
 from stentor.nodes.client import Settings
@@ -57,10 +57,13 @@ class Speaker:
     """Nothing but the link of an end, with its traces."""
 
     def __init__(self, settings: Settings) -> None:
-        self.post = LetterTransport(settings)
+        self._step = Step()
+        self.post = LetterTransport(settings, self._step)
 
     def step(self, now: int, happened: Input) -> list[Effect]:
-        return self.post.step(now, happened)[0]
+        self._step.now = now
+        self.post.handle(happened)
+        return self._step.end()
 
 
 def test_traces_that_were_lost_with_a_link_come_over_the_next_one(new_stage: "type[Stage]") -> None:

@@ -78,8 +78,8 @@ def test_paths_are_those_of_the_network_built_whole(members: tuple[int, ...], sh
 
 @pytest.mark.req("GE-19")
 def test_a_sample_is_near_the_mean_of_all_pairs() -> None:
-    wish = PlanRequest(clients=1000 * 500, levels=3, shape="random", links_per_member=4, samples=150, seed=3)
-    found = plan(wish)
+    request = PlanRequest(clients=1000 * 500, levels=3, shape="random", links_per_member=4, samples=150, seed=3)
+    found = plan(request)
     assert found.brokers == 1000
     network = PlannedNetwork((10, 10, 10), "random", 4, seed=3)
     brokers = [network.broker(number) for number in range(1000)]
@@ -137,7 +137,7 @@ def test_the_formulas_of_the_paper() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wish", "reason"),
+    ("asked", "reason"),
     [
         (PlanRequest(clients=10**9, levels=3), "take 4 levels"),
         (PlanRequest(clients=10**18, levels=4), "more clients per broker"),
@@ -147,6 +147,6 @@ def test_the_formulas_of_the_paper() -> None:
         (PlanRequest(clients=10**6, shape="ring", links_per_member=1), "hold a unit together"),
     ],
 )
-def test_networks_that_cannot_be_planned_are_refused(wish: PlanRequest, reason: str) -> None:
+def test_networks_that_cannot_be_planned_are_refused(asked: PlanRequest, reason: str) -> None:
     with pytest.raises(InvalidInput, match=reason):
-        plan(wish)
+        plan(asked)

@@ -35,6 +35,7 @@ from stentor.model.messages import (
     Hello,
     Inventory,
     LinkCost,
+    LinkReturned,
     MarkReceipt,
     Message,
     Missed,
@@ -175,6 +176,7 @@ MESSAGES: dict[type[Message], st.SearchStrategy[Message]] = {
         Inventory, texts, st.dictionaries(texts, stamps, max_size=3), st.dictionaries(texts, stamps, max_size=3)
     ),
     LinkCost: st.builds(LinkCost, floats),
+    LinkReturned: st.just(LinkReturned()),
     Digest: st.builds(Digest, st.dictionaries(texts, i64, max_size=3), i64),
     AccessFacts: st.builds(
         AccessFacts,

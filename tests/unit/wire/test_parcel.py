@@ -17,6 +17,7 @@ from stentor.wire.parcel import (
     NO_WAYS,
     WAYS_AT,
     WAYS_SIZE,
+    Stamp,
     colours_of,
     contents_of,
     head,
@@ -120,11 +121,13 @@ def test_colours_of_levels_below_a_link_are_0_and_all_others_stay(colours: list[
 @given(colours, st.lists(words, min_size=2, max_size=5, unique=True))
 def test_parcels_carry_their_colours_whatever_their_masks_are(colours: list[int], members: list[int]) -> None:
     ways, inner = ways_of(colours), frame(count=len(members))
-    whole = head(label({0: 1}, ways), len(inner), len(members), 0, 1, bytes(8)) + inner
-    mixed = wrap({0: np.array(members, np.uint64)}, [inner], len(members), 0, 1, bytes(8), ways)
-    same = wrap({0: np.full(len(members), 5, np.uint64)}, [inner], len(members), 0, 1, bytes(8), ways)
+    stamp = Stamp(ways, 0xBEEF)
+    whole = head(label({0: 1}, stamp), len(inner), len(members), 0, 1, bytes(8)) + inner
+    mixed = wrap({0: np.array(members, np.uint64)}, [inner], len(members), 0, 1, bytes(8), stamp)
+    same = wrap({0: np.full(len(members), 5, np.uint64)}, [inner], len(members), 0, 1, bytes(8), stamp)
     for data in (whole, mixed, same):
         assert parse(data, 0).ways == ways_at(data, 0) == ways
+        assert parse(data, 0).states == 0xBEEF
         assert ways_at(b"before" + data, 6) == ways
 
 

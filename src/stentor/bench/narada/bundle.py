@@ -77,7 +77,7 @@ class Member:
             case Collect():
                 self.ledger.collect(effect.end)
             case ShareAccess():
-                return [AccessShared(effect.token)]
+                return [AccessShared(effect.topic, effect.token)]
             case Stop():
                 raise StentorError(effect.reason)
         return []

@@ -108,11 +108,12 @@ def _grow(branch: Tree, unit: UnitSeen, found: Survey) -> None:
 
 
 def _colours(unit: str, colours: ColoursSeen) -> Text:
-    """Return which broker is a unit's root, its round, whether it is legal or why not, and the bound."""
+    """Return which broker is a unit's root, its root group and round, whether it is legal or why not, and the bound."""
     label = Text(style="not bold")
     if colours.root:
         root = colours.root.removeprefix(f"{unit}/")
-        label.append(printable(f"root {root}, round {colours.round}, "), "dim")
+        group = ", ".join(name.removeprefix(f"{unit}/") for name in colours.roots)
+        label.append(printable(f"root {root}{f' of {group}' if group else ''}, round {colours.round}, "), "dim")
     if colours.is_legal:
         label.append("legal", "green")
     else:
@@ -151,6 +152,8 @@ def _broker(broker: BrokerSeen, *, first: bool) -> Text:
     label.append(f"  {counted(view.clients, 'client')}, {view.relayed:,} relayed, {view.entered:,} entered")
     if view.stranded or view.circling:
         label.append(f", {view.stranded:,} stranded, {view.circling:,} circling", "red")
+    if view.foreign:
+        label.append(f", {view.foreign:,} foreign", "yellow")
     above = [unit for unit in view.speaks_for if unit != view.node]
     if above:
         label.append(printable(f"  speaks for {', '.join(above)}"), "cyan")

@@ -17,9 +17,9 @@ from stentor.cli.terminal.output import Output
 from stentor.cli.terminal.printable import cell, print_json, printable_json
 from stentor.cli.terminal.watch import watched
 from stentor.client.fabric import Fabric, connect
-from stentor.model.colours.colour import current_colour
+from stentor.model.colours.colour import current_colour, new_colour, old_colour
 from stentor.model.errors import LinkBroken, Unresponsive
-from stentor.model.reports.status import NodeStatus
+from stentor.model.reports.status import NodeStatus, Traffic
 from stentor.model.wording.count import counted
 
 _SHOWN = 20
@@ -121,12 +121,28 @@ def _summary(status: NodeStatus) -> Table:
         lost = f", [red]{counted(traffic.unreachable, 'member')} cannot be reached[/]" if traffic.unreachable else ""
         passed = f"{counted(traffic.relayed, 'event')} handed on, {traffic.entered:,} came in"
         table.add_row("network", f"{counted(traffic.brokers, 'broker')}, {passed}{lost}")
+        table.add_row("on the way", _fates(traffic))
     topics = f"{status.topics:,}, {status.reliable:,} reliable" if status.reliable else f"{status.topics:,}"
     others = f"{counted(status.subscriptions, 'subscription')}, {counted(status.clients, 'client')}"
     table.add_row("topics", f"{topics}, {others}")
     slow = f"[red]{status.slow} slow[/], {size(status.queued)} wait" if status.slow else "nobody is slow"
     table.add_row("queues", slow)
     return table
+
+
+def _fates(traffic: Traffic) -> str:
+    """Return what has befallen events between brokers: those of plans first, then those of faults."""
+    counts = {
+        "held": traffic.held,
+        "held now": traffic.waiting,
+        "held too many": traffic.overflowed,
+        "re-routed": traffic.rerouted,
+        "foreign": traffic.foreign,
+        "in doubt": traffic.in_doubt,
+        "stranded": traffic.stranded,
+        "circling": traffic.circling,
+    }
+    return ", ".join(f"{count:,} {fate}" for fate, count in counts.items() if count) or "nothing happened"
 
 
 def _links(status: NodeStatus, width: int) -> Table:
@@ -169,16 +185,26 @@ def _scopes(status: NodeStatus, width: int) -> Table:
         "role": [cell(each.tree.role, "red" if each.tree.role == "orphan" else "") for _, each in scopes],
         "root": [cell(_inside(scope, each.tree.root) or "nobody") for scope, each in scopes],
         "round": [str(each.tree.round) for _, each in scopes],
+        "colours": [_colour_numbers(each.tree.round) for _, each in scopes],
         "parent": [cell(_inside(scope, pointers.parent) or "–") for scope, pointers in now.items()],
         "children": [_children(scope, pointers.children) for scope, pointers in now.items()],
         "brokers": [f"{each.brokers:,}" for _, each in scopes],
         "bound": [f"{each.bound:.0f} s" for _, each in scopes],
     }
+    if any(each.roots for _, each in scopes):
+        columns["root group"] = [
+            cell(", ".join(_inside(scope, name) for name in each.roots) or "–") for scope, each in scopes
+        ]
     if any(each.stage for _, each in scopes):
         columns["plan"] = [cell(each.stage or "–") for _, each in scopes]
     if any(each.detours for _, each in scopes):
         columns["detours"] = [cell(str(each.detours), "yellow" if each.detours else "") for _, each in scopes]
-    return narrow_table(columns, width, right=("round", "brokers", "bound"), spare=("bound",), title="scopes")
+    return narrow_table(columns, width, right=("round", "brokers", "bound"), spare=("colours", "bound"), title="scopes")
+
+
+def _colour_numbers(round_number: int) -> str:
+    """Return which of the three colours are old, current and new."""
+    return f"{old_colour(round_number)} {current_colour(round_number)} {new_colour(round_number)}"
 
 
 def _children(scope: str, names: tuple[str, ...]) -> Cell:

@@ -29,7 +29,7 @@ from stentor.model.filter import Filter
 from stentor.model.limits import Limits
 from stentor.model.scope import ScopePath
 from stentor.model.trust.token import FabricToken
-from stentor.nodes.broker.admin import LEFT
+from stentor.nodes.broker.admin.admin_requests import LEFT
 from stentor.nodes.broker.broker import Broker
 from stentor.nodes.network.network import GatewaySettings, NetworkSettings
 from stentor.policies.access import AccessRule, settle_access

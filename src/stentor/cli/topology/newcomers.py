@@ -94,10 +94,10 @@ def _assignment(config: Config, path: ScopePath, views: list[NetworkView], neigh
     link = next(link for link in config.links if {str(end) for end in link.between} == {name, neighbour.name})
     is_unit_there = common_unit(views[-1].node, path) == str(path.parent or "")
     taken = {member.number for member in members(views[-1], 0)} if is_unit_there else set()
-    wish = None if assignment.numbers[-1] in taken else assignment.numbers[-1]
+    wanted = None if assignment.numbers[-1] in taken else assignment.numbers[-1]
     return msgspec.structs.replace(
         assignment,
-        numbers=numbers_for(path, views, wish),
+        numbers=numbers_for(path, views, wanted),
         gateways=(DialledLink(name=neighbour.name, address=neighbour.address, cost=link.cost),),
         forwarding=assignment.forwarding | {scope.scope: scope.forwarding for scope in around},
         colours=assignment.colours | {scope.scope: scope.colour_settings for scope in around},

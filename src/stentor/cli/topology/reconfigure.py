@@ -43,7 +43,12 @@ class PlannedStep(msgspec.Struct, frozen=True, kw_only=True):
     waves: int  # that it takes: one announces, one switches
     longest: float  # seconds that it can take, if nothing fails
     changes: tuple[TopologyChange, ...]
+    roots: tuple[str, ...] | None = None  # the root group of the scope from then on; None if it stays
     ended: PlanView | None = None
+
+    @property
+    def size(self) -> int:
+        return len(self.changes) + (self.roots is not None)
 
 
 class Reconfiguration(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,7 +78,8 @@ def reconfigure(
     token: TokenOption = None,
     wait: WaitOption = 0.0,
 ) -> None:
-    """Make a running network what a file says: brokers join and leave, links come, go, and cost something else.
+    """Make a running network what a file says: brokers join and leave, links come, go, and cost something else, scopes
+    have other root groups.
 
     A broker that is in the file and does not run is started by the `stentor up` that runs the fabric of that file here,
     or waited for. One that runs and is not in the file leaves when its clients have moved. What changes in a scope is a
@@ -161,6 +167,7 @@ def _step(found: Survey, changes: ScopeChanges) -> PlannedStep:
         waves=2,
         longest=timing.prepare_within + 4 * timing.crossing + timing.drain_within,
         changes=changes.changes,
+        roots=changes.roots,
     )
 
 
@@ -213,10 +220,9 @@ class _Run:
     async def _carry_out(self, found: Survey, step: PlannedStep) -> PlannedStep:
         view = _view_in(found, step.scope)
         assert view is not None, "everybody who was missing has joined"
-        self._tell(f"{_title(step.scope)}, root {step.root}: {counted(len(step.changes), 'change')}")
-        ended = await carry_out(
-            self._search, view, step.scope, draw_plan(step.changes), lambda seen: self._tell(f"  {_progress(seen)}")
-        )
+        self._tell(f"{_title(step.scope)}, root {step.root}: {counted(step.size, 'change')}")
+        plan = draw_plan(step.changes, roots=step.roots)
+        ended = await carry_out(self._search, view, step.scope, plan, lambda seen: self._tell(f"  {_progress(seen)}"))
         return msgspec.structs.replace(step, ended=ended)
 
 
@@ -242,9 +248,11 @@ def _print(changes: Reconfiguration) -> None:
         _echo(f"+ {each.name} joins by {each.joins_by}")
     for step in changes.plans:
         by = f"by the root {step.root} after round {step.round}; at most {step.longest:.0f} s" if step.root else "then"
-        _echo(f"{_title(step.scope)}: {counted(len(step.changes), 'change')} in {step.waves} waves, {by}")
+        _echo(f"{_title(step.scope)}: {counted(step.size, 'change')} in {step.waves} waves, {by}")
         for change in step.changes:
             _echo(f"  {_words(change)}")
+        if step.roots is not None:
+            _echo(f"  ~ root group: {', '.join(step.roots) or 'every broker, by name'}")
     for each in changes.leaving:
         _echo(f"- {each.name} leaves: {counted(each.clients, 'client')} move to a neighbour first")
     _echo("nothing falls apart: by the links of the file every member reaches every other one")

@@ -1,6 +1,6 @@
 """What has to change in a running network so that it is as a file says, as plans in the order in which they can run."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -20,6 +20,7 @@ class ScopeChanges(msgspec.Struct, frozen=True):
     scope: str  # "" is the network
     level: int  # of its members
     changes: tuple[TopologyChange, ...]
+    roots: tuple[str, ...] | None = None  # its root group from then on; None if it stays
 
 
 class WantedTopology(msgspec.Struct, frozen=True):
@@ -64,7 +65,7 @@ def differences(config: Config, survey: Survey) -> WantedTopology:
     if len({plan.scope for plan in plans}) == 1 and len(plans) > 1:  # in one scope all of it is one plan
         every = tuple(change for plan in plans for change in plan.changes)
         plans = [msgspec.structs.replace(plans[0], changes=every)]
-    return WantedTopology(joining, plans, leaving)
+    return WantedTopology(joining, _with_roots(plans, _wanted_roots(config, survey)), leaving)
 
 
 def _wanted_change(config: Config, survey: Survey, link: LinkTable, seen: LinkSeen | None) -> TopologyChange | None:
@@ -88,7 +89,6 @@ def _check_rest(config: Config, survey: Survey) -> None:
         depth = len(node.name.parts)
         if depth not in depths:
             raise InvalidInput(f"{node.name} has {counted(depth, 'part')}, and brokers here have {min(depths)}")
-    wanted = {scope: settings for node in config.nodes for scope, settings in colours_around(config, node).items()}
     for scope in {scope.scope: scope for view in views.values() for scope in view.scopes}.values():
         title, forwarding = (
             scope.scope or "the network",
@@ -99,9 +99,29 @@ def _check_rest(config: Config, survey: Survey) -> None:
                 f"the file changes how events are forwarded in {title}, from {scope.forwarding} to {forwarding}: "
                 "that is no topology, and needs brokers that are started again"
             )
-        roots = wanted[scope.scope].roots if scope.scope in wanted else scope.colour_settings.roots
-        if roots != scope.colour_settings.roots:
-            raise InvalidInput(f"the file changes the root group of {title}: brokers have to be started again with it")
+
+
+def _wanted_roots(config: Config, survey: Survey) -> list[ScopeChanges]:
+    """Return the scopes whose root group the file changes."""
+    wanted = {scope: settings for node in config.nodes for scope, settings in colours_around(config, node).items()}
+    known = {scope.scope: scope for view in survey.views().values() for scope in view.scopes}
+    return [
+        ScopeChanges(name, known[name].level, (), wanted[name].roots)
+        for name in sorted(wanted.keys() & known.keys())
+        if wanted[name].roots != known[name].colour_settings.roots
+    ]
+
+
+def _with_roots(plans: Sequence[ScopeChanges], regrouped: Iterable[ScopeChanges]) -> list[ScopeChanges]:
+    """Return plans that change root groups, too: where the scope has a plan, that one does."""
+    found = list(plans)
+    for group in regrouped:
+        place = next((place for place, plan in enumerate(found) if plan.scope == group.scope), None)
+        if place is None:
+            found.append(group)
+        else:
+            found[place] = msgspec.structs.replace(found[place], roots=group.roots)
+    return found
 
 
 def _usual_cost(config: Config, near: str, far: str) -> float:

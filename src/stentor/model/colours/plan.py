@@ -14,6 +14,7 @@ from stentor.model.ranges import Address, Id, Path
 from stentor.model.scope import LARGEST_UNIT
 
 MOST_CHANGES = 4096
+MOST_FINISHED = 8  # plans by order of which waves tell that they are finished: more than are made while a broker starts
 NO_PLAN = 0
 LinkCostOrNone = Annotated[int, Meta(ge=0, le=10**12)]  # in thousandths; 0 is no link
 
@@ -27,6 +28,7 @@ class TopologyChange(msgspec.Struct, frozen=True, kw_only=True, array_like=True,
     after: LinkCostOrNone
     address: Address = ""  # where the far end listens
     is_measured: bool = False  # the near end found out what it costs in its direction; nobody has ordered it
+    is_return: bool = False  # it was lost, and is there again: nobody has ordered that either
 
     @property
     def comes(self) -> bool:
@@ -42,7 +44,9 @@ class TopologyChange(msgspec.Struct, frozen=True, kw_only=True, array_like=True,
         return not (self.comes or self.goes or self.is_measured)
 
 
+RootGroup = Annotated[tuple[Path, ...], Meta(max_length=LARGEST_UNIT)]  # by rank: the first that can is the root
 TopologyChanges = Annotated[tuple[TopologyChange, ...], Meta(max_length=MOST_CHANGES)]
+FinishedOrders = Annotated[tuple[Id, ...], Meta(max_length=MOST_FINISHED)]  # numbers of plans
 
 
 class TopologyPlan(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -51,6 +55,24 @@ class TopologyPlan(msgspec.Struct, frozen=True, array_like=True, gc=False):
     number: Id
     changes: TopologyChanges
     leaves: Annotated[tuple[Path, ...], Meta(max_length=LARGEST_UNIT)] = ()  # members that need not be reached after it
+    roots: RootGroup | None = None  # the root group from then on; None if it stays
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether somebody has ordered something of it: then brokers write their part down."""
+        return self.roots is not None or any(not (each.is_measured or each.is_return) for each in self.changes)
+
+    @property
+    def size(self) -> int:
+        """How much changes: links, and the root group."""
+        return len(self.changes) + (self.roots is not None)
+
+    def concerns(self, broker: str) -> bool:
+        """Return whether a broker has to do something that its next life must know: what nobody has ordered is none."""
+        return self.roots is not None or any(
+            broker in (change.near, change.far) and not (change.is_measured or change.is_return)
+            for change in self.changes
+        )
 
 
 class Side(enum.Enum):

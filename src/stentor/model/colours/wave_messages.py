@@ -8,7 +8,7 @@ from msgspec import Meta
 
 from stentor.model.colours.colour import Round
 from stentor.model.colours.manifest import ManifestRows
-from stentor.model.colours.plan import NO_PLAN, TopologyChanges
+from stentor.model.colours.plan import NO_PLAN, FinishedOrders, TopologyChanges
 from stentor.model.colours.plan_messages import Announce, Go, PlanAnswer, Poll
 from stentor.model.message import Message
 from stentor.model.ranges import Address, Count, Id, Path
@@ -35,6 +35,7 @@ class Rotate(Message, frozen=True, kw_only=True, array_like=True, tag="rotate", 
     plan: Id = NO_PLAN  # that is under way
     is_switched: bool = False  # from this round on, or since an earlier one, the plan is in force
     finished: Id = NO_PLAN  # the last plan that was finished: whoever missed its end has to finish it, too
+    orders: FinishedOrders = ()  # the last plans by order that were finished, for those who were away meanwhile
 
 
 class Ack(Message, frozen=True, kw_only=True, array_like=True, tag="ack wave", gc=False):

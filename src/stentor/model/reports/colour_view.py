@@ -12,6 +12,7 @@ class ColourView(msgspec.Struct, frozen=True, kw_only=True):
     tree: TreeView
     brokers: int  # in the tree below it, itself included, when the last wave ended
     bound: float  # seconds after the last fault within which the scope is well again
+    roots: tuple[str, ...] = ()  # the scope's root group, by rank
     faults: int = 0  # how often a wave did not come in time, or something was found that cannot be
     refused: int = 0  # waves that it did not take
     unanswered: int = 0  # children that it left out because they did not answer

@@ -25,10 +25,12 @@ class Traffic(msgspec.Struct, frozen=True, gc=False):
     matched: int = 0  # batches matched for others
     stranded: int = 0  # for members that could not be reached, once for each of these
     circling: int = 0  # had been at too many brokers
+    foreign: int = 0  # came from a broker that knew other members of a scope, or other numbers of them
     rerouted: int = 0  # waited on a link that was lost, and were sent on by others
     held: int = 0  # waited here because a plan had changed their way
     waiting: int = 0  # of these wait now
     overflowed: int = 0  # of these were dropped, because there was no room for them
+    in_doubt: int = 0  # were sent over links that were lost, and may not have arrived; none is sent again
 
 
 class LinkStatus(msgspec.Struct, frozen=True, gc=False):

@@ -41,6 +41,7 @@ from stentor.model.messages import (
     Hello,
     Inventory,
     LinkCost,
+    LinkReturned,
     MarkReceipt,
     Message,
     Ping,
@@ -70,9 +71,10 @@ from stentor.model.trust.access_messages import (
     AccessRequest,
     BundleRequest,
 )
-from stentor.nodes.broker import admin
 from stentor.nodes.broker.access.access_control import AccessControl
 from stentor.nodes.broker.access.charter_keeper import CharterKeeper
+from stentor.nodes.broker.admin.admin_requests import AdminRequests
+from stentor.nodes.broker.admin.order_log import LOG as ORDER_LOG
 from stentor.nodes.broker.counters import BrokerCounters
 from stentor.nodes.broker.deferred_work import DeferredWork, DeferredWorkDue
 from stentor.nodes.broker.frame_reader import FrameReader
@@ -135,7 +137,7 @@ class Broker:
             step,
         )
         redirection = Redirection(self._sessions, self.network, step)
-        self._admin = admin.AdminRequests(self.network, redirection, step)
+        self._admin = AdminRequests(self.network, redirection, step)
         self._access = AccessControl(
             network.access,
             self.network.access.charters.of,
@@ -184,6 +186,7 @@ class Broker:
             Inventory,
             Digest,
             LinkCost,
+            LinkReturned,
             Pong,
             MarkReceipt,
             AccessFacts,
@@ -199,7 +202,7 @@ class Broker:
         clients: Handlers = {
             **everybody,
             Subscription: self._subscribe,
-            Unsubscription: lambda client, wish: self._subscriptions.unsubscribe(client.subscriptions, wish),
+            Unsubscription: lambda client, ended: self._subscriptions.unsubscribe(client.subscriptions, ended),
             StatusRequest: lambda _, asked: StatusReport(asked.token, fitting(self._status)),
             ViewRequest: lambda _, asked: ViewReport(asked.token, fitting(lambda _: self.view())),
             ExplanationRequest: lambda _, asked: explain(self.network, self._forwarder, asked, self._name_of),
@@ -318,9 +321,9 @@ class Broker:
         most = self._limits.schemas_per_client if session.hop is None else None
         self._forwarder.define_schema(session.flows, schema, most)
 
-    def _subscribe(self, session: LinkSession, wish: Subscription) -> Receipt:
+    def _subscribe(self, session: LinkSession, subscription: Subscription) -> Receipt:
         admit = partial(self._access.admit_subscription, session)
-        return self._subscriptions.subscribe(session.subscriptions, session.connection.outbox, wish, admit)
+        return self._subscriptions.subscribe(session.subscriptions, session.connection.outbox, subscription, admit)
 
     # ---- inputs
 
@@ -340,11 +343,11 @@ class Broker:
         self._life.boot = boot
         self._handshake.boot = boot
         self._step.emit(Append(BOOT_LOG, boot, (str(boot).encode(),)))
-        self._admin.recall(happened.records.get(admin.LOG, ()))
+        self._admin.recall(happened.records.get(ORDER_LOG, ()))
         self.network.access.recall(happened.records.get(ACCESS_LOG, ()))
 
     def _on_appended(self, happened: Appended) -> None:
-        if happened.log == admin.LOG:
+        if happened.log == ORDER_LOG:
             done = self._admin.carry_out(happened.token)
             if done is not None:
                 self._sessions.answer(done.link, done.receipt)
@@ -361,7 +364,7 @@ class Broker:
         self.network.begin(self._life.boot)
 
     def _on_append_failure(self, happened: AppendFailed) -> None:
-        if happened.log == admin.LOG:
+        if happened.log == ORDER_LOG:
             failed = self._admin.fail(happened.token, happened.reason)
             if failed is not None:
                 self._sessions.answer(*failed)

@@ -34,7 +34,7 @@ class WorkKind(enum.IntEnum):
     """What costs a step something, each with a budget of its own: so one of each can follow the other."""
 
     SUBSCRIPTION = 0  # a filter may be read, filed among a million and told to other brokers
-    QUESTION = 1  # for what a broker knows, or an operator's wish
+    QUESTION = 1  # for what a broker knows, or an operator's request
     DEFINITION = 2  # topics, schemas, first frames of flows, subscriptions that go: units of about 10 µs
     WORD = 3  # credits, markers, heartbeats: almost nothing
     MATCHING = 4  # of events with filters that have to be evaluated, or with many ranges: nanoseconds

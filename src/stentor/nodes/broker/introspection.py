@@ -52,6 +52,7 @@ def view_of(network: BrokerNetwork, clients: int, subscriptions: int) -> Network
         stranded=relay.stranded,
         circling=relay.circling,
         most_matchings=relay.most_matchings,
+        foreign=relay.foreign,
         repaired=network.colouring.repairs,
     )
 
@@ -65,7 +66,9 @@ def _scope(network: BrokerNetwork, level: int, colours: Mapping[str, ColourView]
         members=tuple(_member(network, level, unit) for unit in sorted(network.gateways.graph.members[level])),
         path_length=network.gateways.graph.paths(level).average,
         colours=colours[scope],
-        colour_settings=network.settings.colours.get(scope, ColourSettings()),
+        colour_settings=msgspec.structs.replace(
+            network.settings.colours.get(scope, ColourSettings()), roots=network.colouring.scopes[level].roots
+        ),
     )
 
 
@@ -101,7 +104,7 @@ def _links(network: BrokerNetwork) -> list[LinkView]:
                 peer=name,
                 address=peer.address,
                 level=neighbour.level,
-                state="suspected" if neighbour.suspected else "up",
+                state="suspected" if neighbour.suspected else "returning" if neighbour.hidden else "up",
                 cost=neighbour.cost / 1000,
                 round_trip=peer.cost.trip_ns / 1e9,
                 events_in=peer.session.events_in,

@@ -3,7 +3,7 @@
 Read `network` first: what happens when a link comes or goes, and what is done with a neighbour's message.
 `route_computation` makes routing states of the graph at the end of a step; `profile_feed` tells what our clients want;
 `anti_entropy` finds out that neighbours do not know the same. `outgoing_links` are those that are opened from here,
-`colouring` holds what is known against what owners say, wave by wave; `plan_work` is what a plan makes a broker do, and
-`plan_links` what it does to the links. `neighbour_link` is one neighbour and `link_cost` what it costs; `shortcuts`
-adds links where paths are long, and `acquaintance` waits for neighbours before clients are served.
+`colouring` holds what is known against what owners say, wave by wave; `plans` is what plans make a broker do.
+`neighbour_link` is one neighbour and `link_cost` what it costs; `shortcuts` adds links where paths are long, and
+`acquaintance` waits for neighbours before clients are served.
 """

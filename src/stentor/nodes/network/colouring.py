@@ -13,7 +13,7 @@ from functools import partial
 from stentor.machine import Step
 from stentor.model.colours.colour import COLOURS, Colour, current_colour
 from stentor.model.colours.manifest import ManifestRow
-from stentor.model.colours.plan import PlanStage
+from stentor.model.colours.plan import PlanStage, Side, TopologyPlan
 from stentor.model.colours.wave_messages import WaveMessage
 from stentor.model.colours.wave_timing import ColourSettings, timing_of
 from stentor.model.errors import FrameError, Refusal
@@ -21,7 +21,7 @@ from stentor.model.reports.colour_view import ColourView
 from stentor.model.routing_state import Sides
 from stentor.nodes.network.anti_entropy import AntiEntropy
 from stentor.nodes.network.link_cost import DETOUR_COST
-from stentor.nodes.network.plan_work import PlannedLinks, ScopePlanWork
+from stentor.nodes.network.plans.plan_work import PlannedLinks, ScopePlanWork
 from stentor.nodes.network.profile_feed import ProfileFeed
 from stentor.policies.scope_policies import ScopePolicies
 from stentor.protocols.colours.scope_colours import ScopeColours, WaveDue
@@ -80,7 +80,7 @@ class ScopeMembers:
         ]
 
     def compare(self, rows: Mapping[str, ManifestRow]) -> None:
-        self._gateways.owners.rows[self._level] = rows
+        self._gateways.follow_manifest(self._level, rows)
         before = self.dropped
         own_row = self.own_row()
         own = "" if own_row is None else own_row.unit  # nobody else knows better
@@ -221,6 +221,23 @@ class Colouring:
         """Return the colours of a scope around us."""
         return self.scopes[self._scopes.index(scope)] if scope in self._scopes else None
 
+    def recall_plan(self, scope: str, plan: TopologyPlan) -> None:
+        """A plan was under way when this broker was stopped: waves tell what has become of it."""
+        self.scopes[self._scopes.index(scope)].announced.recalled = plan
+
+    def recall_roots(self, scope: str, roots: tuple[str, ...]) -> None:
+        """A plan of a former life has changed the root group of a scope."""
+        self._work[self._scopes.index(scope)].root_group = roots
+
+    def on_plan_written(self, scope: str, number: int, failure: str = "") -> None:
+        """A plan is on our disk; with a reason, it could not be written."""
+        self._work[self._scopes.index(scope)].on_written(number, failure)
+
+    def removes(self, neighbour: str) -> bool:
+        """Return whether a plan that is in force takes our link to a neighbour away."""
+        in_force = [each for level, each in enumerate(self.planned) if each is not None and self.holds(level)]
+        return any(topology.hides(neighbour, Side.AFTER) for topology in (*in_force, *self.finished))
+
     def hand_over(self) -> str:
         """Let others be the roots of all scopes; return why not, "" if they are."""
         return next(filter(None, [colours.hand_over() for colours in self.scopes]), "")
@@ -269,6 +286,7 @@ class Colouring:
                 tree=colours.tree.view(),
                 brokers=colours.wave.brokers,
                 bound=colours.timing.bound(),
+                roots=colours.roots,
                 faults=colours.faults,
                 refused=colours.wave.refused,
                 unanswered=colours.wave.unanswered,

@@ -15,7 +15,7 @@ from stentor.model.ids import SubscriptionId
 from stentor.model.messages import Gateway, Presence
 from stentor.model.ranges import LAST_VERSION
 from stentor.nodes.network.network import BrokerNetwork
-from stentor.nodes.network.plan_work import ScopePlanWork
+from stentor.nodes.network.plans.plan_work import ScopePlanWork
 from stentor.protocols.colours.planning import Planning
 from stentor.protocols.colours.scope_colours import ScopeColours
 from stentor.protocols.colours.scope_tree import Claim, Pointers, TreeRole

@@ -16,9 +16,9 @@ from stentor.model.messages import (
     Hello,
     Inventory,
     LinkCost,
+    LinkReturned,
     MarkReceipt,
     Message,
-    Ping,
     Pong,
     Presence,
     ProfileChange,
@@ -33,7 +33,8 @@ from stentor.nodes.network.link_cost import MeasuredCost, TreeLinkCost, thousand
 from stentor.nodes.network.neighbour_link import NeighbourLink
 from stentor.nodes.network.outgoing_links import OutgoingLink, OutgoingLinks, Redial
 from stentor.nodes.network.owner import NetworkOwner
-from stentor.nodes.network.plan_links import PlanLinks
+from stentor.nodes.network.plans.plan_links import PlanLinks
+from stentor.nodes.network.plans.returning_links import ReturningLinks
 from stentor.nodes.network.profile_feed import ProfileFeed
 from stentor.nodes.network.route_computation import RouteComputation
 from stentor.nodes.network.settings import GatewaySettings as GatewaySettings
@@ -53,6 +54,7 @@ from stentor.protocols.neighbours import Neighbours
 from stentor.protocols.overlay.gateways import Gateways
 
 _COST_MAX = 1_000_000  # as much as operators may say
+_PATIENCES = 4  # of a wave: one to be asked for, two of a root that was crowned just now, one for the plan itself
 
 
 class BrokerNetwork:
@@ -78,6 +80,7 @@ class BrokerNetwork:
         self._heartbeat_ns = int(limits.heartbeat * SECOND)
         self._boot = 0
         self.peers: dict[str, NeighbourLink] = {}
+        self._in_doubt = 0  # events that were sent over links that were lost, and may not have arrived
         self._strays: list[tuple[int, bytes, int]] = []  # parcels that waited on links of a level, lost in this step
         neighbours = Neighbours()  # Invariant: just those who are in `peers`.
         self._neighbours = neighbours
@@ -91,6 +94,7 @@ class BrokerNetwork:
         self.outgoing = OutgoingLinks(settings.gateways, self._heartbeat_ns, neighbours, step)
         self.shortcuts = Shortcuts(self.gateways, settings.path_length, self.outgoing, step)
         self._anti_entropy = AntiEntropy(neighbours, self.gateways, self.profiles)
+        self.returning = ReturningLinks(self.gateways, neighbours, self._plan_wait_ns, step)
         self.colouring = Colouring(
             settings.colours,
             self.gateways,
@@ -102,16 +106,7 @@ class BrokerNetwork:
             neighbours,
             settings.address,
             self.outgoing.open_for_tree,
-            PlanLinks(
-                context.name,
-                self.outgoing,
-                self.peers,
-                neighbours,
-                self.prospect,
-                self.set_cost,
-                self.gateways.reprice,
-                owner,
-            ),
+            self._plan_links(owner),
             policies,
             step,
         )
@@ -125,6 +120,20 @@ class BrokerNetwork:
             SettlementDue: lambda _: self.settlement.expire(),
             WaveDue: self.colouring.on_due,
         }
+
+    def _plan_links(self, owner: NetworkOwner) -> PlanLinks:
+        """Return what plans may do to our links."""
+        return PlanLinks(
+            self.context.name,
+            self.outgoing,
+            self.peers,
+            self._neighbours,
+            self.prospect,
+            self.set_cost,
+            self.gateways.reprice,
+            self.returning,
+            owner,
+        )
 
     def begin(self, boot: int) -> None:
         self._boot = boot
@@ -165,7 +174,7 @@ class BrokerNetwork:
             self._check_that_name_is_free(name, level, unit, address)
         else:
             self._check_that_link_is_better(session, former, name)
-            self._link_down(name)
+            self._lose(former, name)
         outgoing = self.outgoing.find(session.connection.link)
         if outgoing is not None:
             self.outgoing.on_welcome(outgoing, name)
@@ -178,7 +187,10 @@ class BrokerNetwork:
         session.join_network(hop)
         self.peers[name] = NeighbourLink(session, hop, address, price)
         self.feed.activate()
-        self.gateways.link_up(path, price.now, outbox)
+        is_return = self.returning.is_return(name, unit)
+        self.gateways.link_up(path, price.now, outbox, hidden=is_return)
+        if is_return:
+            self.returning.hide(name)
         self._anti_entropy.send_inventories(name)
         self.access.link_up(name)
         self.colouring.link_up(name)
@@ -205,11 +217,17 @@ class BrokerNetwork:
         name = session.hop.name
         waiting = session.connection.outbox.take_waiting()
         self._strays += [(session.hop.level, data, count) for data, count in waiting]
-        if self.peers[name].session is session:
-            self._link_down(name)
-            self._step.report("info", "link lost", peer=name, reason=reason)
+        peer = self.peers.get(name)
+        if peer is not None and peer.session is session:
+            self._lose(peer, name)
+            self._step.report("info", "link lost", peer=name, reason=reason, **{"in doubt": peer.in_doubt})
 
-    def _link_down(self, name: str) -> None:
+    def _lose(self, peer: NeighbourLink, name: str) -> None:
+        """The link to a neighbour is gone, or another one has taken its place."""
+        if self.colouring.removes(name):  # what was under way has been counted at both ends
+            peer.confirm_all()
+        self._in_doubt += peer.in_doubt
+        self.returning.on_loss(name)
         level = self.peers.pop(name).hop.level
         self.profiles.forget_neighbour(name)
         self.gateways.link_down(name)
@@ -239,6 +257,10 @@ class BrokerNetwork:
         """A link may cost something else now: that is for the next plan, because another way moves events."""
         self.peers[name].measure(max(0, self._step.now - sent_at))
 
+    def _plan_wait_ns(self, level: int) -> int:
+        """Return how long a plan of the scope of a level may take to bring a link that is there again."""
+        return int(_PATIENCES * self.colouring.scopes[level].timing.patience * SECOND)
+
     def _usual_cost(self, level: int) -> float:
         costs = self.settings.costs
         return costs[min(level, len(costs) - 1)]
@@ -263,7 +285,10 @@ class BrokerNetwork:
                 if not 0 < message.cost <= _COST_MAX:
                     raise FrameError(Refusal.PROTOCOL, f"a cost of {message.cost:g}")
                 self._set_base_cost(name, message.cost)
+            case LinkReturned():
+                self.returning.on_returned(name)
             case Pong():
+                self.peers[name].on_pong(message.token)
                 self._on_round_trip(name, message.token)
             case MarkReceipt():
                 self.settlement.hear(message)
@@ -285,8 +310,9 @@ class BrokerNetwork:
             self.gateways.suspect(name, suspected=silent > self._heartbeat_ns)
             shared = self.context.scopes[peer.hop.level :]
             self._neighbours.say(name, Digest({scope: digests[scope] for scope in shared}, self.access.digest, clients))
-            self._neighbours.say(name, Ping(now))
+            self._neighbours.say(name, peer.ping(now))
         self.gateways.tick()
+        self.returning.beat()
         self.colouring.beat()
         self.shortcuts.beat()
         self.access.beat()
@@ -296,6 +322,7 @@ class BrokerNetwork:
 
     def end_step(self) -> None:
         """Bring routes up to date with the graph, and tell what our profile has become."""
+        self.returning.look()
         self.colouring.end_step()
         self.routes.update()
         if self._strays:
@@ -324,6 +351,8 @@ class BrokerNetwork:
             waiting=relay.held.waiting,
             overflowed=relay.held.dropped,
             circling=relay.circling,
+            foreign=relay.foreign,
+            in_doubt=self._in_doubt,
         )
 
     @property

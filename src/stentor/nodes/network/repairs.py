@@ -36,15 +36,17 @@ _ENTRIES: Final[Mapping[Repair, str]] = {
         Colouring.scopes Context Credentials Filter FilterExtent Gateways._boot Handshake LinkSession.can_move
         LocalClient Neighbour.name Neighbour.unit NeighbourLink NextHop.name OutgoingLink.settings
         OutgoingLinks._has_begun PlanLinks ProfileFeed._is_active Profiles.boot RouteTable.denied RoutingCache.depth
-        ScopePolicies ScopeTree.name Settlement.boot Waves.boot _Reading""",
+        ScopeColours._roots ScopePlanWork.root_group ScopePolicies ScopeTree.name ScopeTree.own_claim Settlement.boot
+        Waves.boot _Reading""",
     Repair.STEP: """
         AccessControl Broker._unflushed BrokerNetwork._strays DeferredWork._left DeferredWork.is_untouched
         Forwarder.unflushed FrameReader.is_routine LocalInbox Outbox._control Outbox._unflushed Outbox.fresh Step""",
     Repair.COUNT: """
-        BestEffortPublisher BrokerCounters BrokerSubscription.since BrokerSubscription.taken BrokerTracer
-        CharterKeeper._warned Colouring.repaired FaultReports FilteredSubscriptions.events Forwarder.unrouted
-        HeldParcels.dropped HeldParcels.held LinkSession.events_in NeighbourLink.clients Outbox._missed Outbox.dropped
-        Outbox.events ParcelSender Planning._ended ProfileAudit.repaired Rejoining.rejoined Relay.circling
+        BestEffortPublisher BrokerCounters BrokerNetwork._in_doubt BrokerSubscription.since BrokerSubscription.taken
+        BrokerTracer CharterKeeper._warned Colouring.repaired FaultReports FilteredSubscriptions.events
+        Forwarder.unrouted HeldParcels.dropped HeldParcels.held LinkSession.events_in NeighbourLink._confirmed
+        NeighbourLink._pinged NeighbourLink.clients Outbox._missed Outbox.dropped Outbox.events
+        ParcelSender Planning._ended ProfileAudit.repaired Rejoining.rejoined Relay.circling Relay.foreign
         Relay.entered Relay.matched Relay.most_matchings Relay.rerouted Route.events RouteComputation._clashes
         RoutingCache.recomputed ScopeColours.faults ScopeMembers.dropped Shapes SubscriptionSlots.accepted
         SubscriptionSlots.accepted_total SubscriptionSlots.rejected_total Subscriptions.refused TraceBuffer
@@ -58,14 +60,16 @@ _ENTRIES: Final[Mapping[Repair, str]] = {
         TopicEntry.epoch TopicEntry.remembered TopicEntry.route""",
     Repair.CLOCK: """
         Connection._beaten Connection.heard FrameReader._is_withholding Gateways._missing Heartbeats
-        Neighbour.suspected PlanPoll.deadline_at Rejoining._asked_at ScopeColours._armed_at ScopeColours._orphaned_at
-        Wave.deadline_at Wave.heard_at""",
+        Neighbour.hidden Neighbour.suspected PlanPoll.deadline_at Rejoining._asked_at ReturningLinks._hidden_at
+        ScopeColours._armed_at ScopeColours._orphaned_at Wave.deadline_at Wave.heard_at""",
     Repair.WAVE: "Rejoining ScopeColours ScopeTree Wave _Answers",
     Repair.OWNER: "ConnectivityGraph Gateways ManifestLease MemberProfile OwnersWords",
     Repair.ROUND: """
-        Colouring CoverIndex InterestIndex MaskPlans MemberInterests ProfileAudit ProfileFeed ProfileSummary Profiles
-        Relay RouteComputation RoutingCache RoutingTables _SummarisedFilter""",
-    Repair.NEWS: "AccessSpread Acquaintance AntiEntropy BundleWatch MeasuredCost Settlement Shortcuts Transfer Waves",
+        Colouring CoverIndex InterestIndex MaskPlans MemberInterests ProfileAudit ProfileFeed
+        ProfileSummary Profiles Relay RouteComputation RoutingCache RoutingTables _SummarisedFilter""",
+    Repair.NEWS: """
+        AccessSpread Acquaintance AntiEntropy BundleWatch MeasuredCost ReturningLinks Settlement Shortcuts Transfer
+        Waves""",
     Repair.PLAN: "AnnouncedPlan HeldParcels NextHop PlanPoll PlannedTopology Planning ScopePlanWork _RunningPlan",
     Repair.UNWATCHED: """
         AccessClass AccessClasses AccessLog AdminRequests BrokerNetwork BrokerSubscription Charters Connection.address

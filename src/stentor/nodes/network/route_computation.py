@@ -1,8 +1,8 @@
 """Route computation: the connectivity graph becomes routing states for each scope and colour, which the relay goes by.
 
-States are computed from scratch when the graph has changed, at the end of a step. Members of a scope share 64 numbers;
-of two members with the same number the first by name has it. While a plan is under way in a scope there are two graphs,
-the one before it and the one after it; with plans in several scopes, as many as parcels ask for.
+States are computed from scratch when the graph has changed, at the end of a step. Members of a scope share 64 numbers,
+which its root gives out. While a plan is under way in a scope there are two graphs, the one before it and the one after
+it; with plans in several scopes, as many as parcels ask for.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -150,14 +150,21 @@ class RouteComputation:
         return {unit: number for unit, number in self._numbers[level].items() if unit != own}
 
     def _numbers_of(self, level: int) -> dict[str, int]:
-        """Return the members of a level with their numbers, and report those who have the number of another."""
+        """Return the members of a level with their numbers, and report those who have the number of another: whoever
+        has it by the manifest, or else the first by name, keeps it until the root of the scope gives out another one.
+        """
+        rows = self._gateways.owners.rows[level]
+        given = {row.number: unit for unit, row in rows.items()}
         taken: dict[int, str] = {}
-        for presence in self._graph.present(level):
+        present = sorted(self._graph.present(level), key=lambda each: given.get(each.number) != each.unit)
+        for presence in present:
             unit, number = presence.unit, presence.number
             holder = taken.setdefault(number, unit)
-            if holder != unit and unit not in self._clashes:
+            if holder == unit:
+                self._clashes.discard(unit)
+            elif unit not in self._clashes:
                 self._clashes.add(unit)
-                self._step.report("error", "member number taken", unit=unit, number=number, holder=holder)
+                self._step.report("warning", "member number taken", unit=unit, number=number, holder=holder)
         return {unit: number for number, unit in taken.items()}
 
     def _sum_up(self) -> None:
@@ -193,8 +200,8 @@ class RouteComputation:
         ]
 
     def _by_cost(self) -> list[Neighbour]:
-        """Return the neighbours that are not suspected, the best first."""
-        standing = [each for each in self._gateways.neighbours.values() if not each.suspected]
+        """Return the neighbours over whose links events go, the best first."""
+        standing = [each for each in self._gateways.neighbours.values() if each.is_used]
         return sorted(standing, key=lambda each: (each.cost, each.name))
 
     def validate(self) -> None:

@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol
 
 from stentor.model.colours.colour import Colour, new_colour, old_colour
 from stentor.model.colours.plan import (
+    MOST_FINISHED,
     NO_PLAN,
     PLAN_TRANSITIONS,
     PlanChange,
@@ -65,6 +66,15 @@ class PlanWork(Protocol):
         """See to it that this is the plan under way; if it is not, damage has made it so."""
         ...
 
+    def conclude(self, plan: TopologyPlan, *, is_finished: bool) -> None:
+        """Do what is left to do here of a plan that has ended while this broker was away: finished, or undone."""
+        ...
+
+    @property
+    def root_group(self) -> tuple[str, ...] | None:
+        """The root group that plans have given the scope; None if that of the file holds."""
+        ...
+
 
 class PlanProgress(NamedTuple):
     """How far a plan is at one broker: its part of a PlanAnswer."""
@@ -85,6 +95,8 @@ class AnnouncedPlan:
         self.plan: TopologyPlan | None = None
         self.stage = PlanStage.FINISHED
         self._switched_in = -1  # the round; in later ones no colour has the topology before the plan
+        self.recalled: TopologyPlan | None = None  # one that was under way when this broker was last stopped
+        self.orders: tuple[int, ...] = ()  # plans by order that were finished last, the newest at the end
 
     @property
     def number(self) -> int:
@@ -118,16 +130,40 @@ class AnnouncedPlan:
     def on_announce(self, plan: TopologyPlan, stage: PlanStage, round_number: int) -> None:
         """Take a plan up, as far as it has come elsewhere."""
         if self.number != plan.number:
-            self._drop()
-            self.plan = plan
-            self.stage = PlanStage.ANNOUNCED
-            self._work.announce(plan)
+            self._take(plan)
         if stage is PlanStage.SWITCHED and self.stage is PlanStage.ANNOUNCED:  # we have missed the wave
+            self._work.prepare()
             self._switch(round_number)
+
+    def take_up_recalled(self) -> None:
+        """Go on with the plan that was under way when this broker was stopped: it is the root, so nobody else does.
+        Brokers that have finished it count as prepared and switched.
+        """
+        if self.recalled is not None and not self.is_open:
+            self._take(self.recalled)
+
+    def _take(self, plan: TopologyPlan) -> None:
+        """Let this be the plan that is announced."""
+        self._drop()
+        if self.recalled is not None and self.recalled.number == plan.number:
+            self.recalled = None
+        self.plan = plan
+        self.stage = PlanStage.ANNOUNCED
+        self._work.announce(plan)
 
     def on_withdrawal(self, number: int) -> None:
         if self.number == number and self.stage is PlanStage.ANNOUNCED:
             self._drop()
+
+    def conclude(self, plan: int, finished: int, orders: tuple[int, ...]) -> None:
+        """A parent's wave has come, with the plan that is under way and those that were finished last: do what is left
+        of the one that was under way when this broker was stopped. Our own waves know nothing of that.
+        """
+        self.orders = orders
+        recalled = self.recalled
+        if recalled is not None and recalled.number != plan:
+            self.recalled = None
+            self._work.conclude(recalled, is_finished=recalled.number in (finished, *orders))
 
     def on_rotation(self, round_number: int, plan: int, finished: int, *, is_switched: bool) -> None:
         """A wave has come: it tells which plan is under way, whether that is in force, and which was finished last."""
@@ -139,6 +175,7 @@ class AnnouncedPlan:
                 self._switch(round_number)
         elif self.number == finished:
             if self.stage is PlanStage.ANNOUNCED:
+                self._work.prepare()
                 self._switch(round_number)
             self.on_go(self.number)
         else:  # the root knows nothing of it any more
@@ -152,6 +189,8 @@ class AnnouncedPlan:
     def on_go(self, number: int) -> None:
         if self.number == number and self.stage is PlanStage.SWITCHED:
             self._change(PlanChange.DRAINED)
+            if self.plan is not None and self.plan.is_ordered and number not in self.orders:
+                self.orders = (*self.orders, number)[-MOST_FINISHED:]
             self._work.finish()
 
     def _change(self, change: PlanChange) -> None:
@@ -186,6 +225,11 @@ class AnnouncedPlan:
     def requests(self) -> tuple[TopologyChange, ...]:
         """Return what this broker would have changed; while a plan is under way, that can wait."""
         return () if self.is_open else self._work.requests()
+
+    @property
+    def root_group(self) -> tuple[str, ...] | None:
+        """The root group that plans have given the scope; None if that of the file holds."""
+        return self._work.root_group
 
     def refusal(self, plan: TopologyPlan) -> str:
         """Return why a plan cannot be carried out; "" if it can."""

@@ -73,7 +73,7 @@ class _RunningPlan:
         return PlanView(
             number=self.plan.number,
             phase=self.phase,
-            changes=len(self.plan.changes),
+            changes=self.plan.size,
             brokers=self.brokers,
             prepared=self.prepared,
             in_doubt=in_doubt,
@@ -192,6 +192,8 @@ class Planning:
         announced = self._announced
         if self._is_gathering:
             return
+        if any(self._around.inside()):  # alone we could only undo it
+            announced.take_up_recalled()
         if announced.is_open and announced.plan is not None:
             is_switched = announced.stage is PlanStage.SWITCHED
             phase = PlanPhase.DRAINING if is_switched else PlanPhase.ANNOUNCING
@@ -208,7 +210,14 @@ class Planning:
 
     def _take_up(self, requests: tuple[TopologyChange, ...], now: int) -> None:
         """Make one plan of what brokers ask for; what cannot be, as somebody asks who is behind, is left out."""
-        changes = tuple(dict.fromkeys(requests))
+        asked = {(change.near, change.far) for change in requests if change.is_return}
+        ends: dict[tuple[str, ...], TopologyChange] = {}  # both ends of a link may ask for it
+        for change in requests:
+            if change.is_return and (change.far, change.near) not in asked:
+                continue  # both ends must have asked: before that, one of them speaks of the link already
+            pair = (change.near, change.far)
+            ends.setdefault(pair if change.is_measured else tuple(sorted(pair)), change)
+        changes = tuple(ends.values())
         number = fingerprint("plan", f"{self._around.scope} {now} {changes}") or 1
         if changes and self.request(TopologyPlan(number, changes)):
             refusal = self._announced.refusal
@@ -282,7 +291,7 @@ class Planning:
             "info" if phase is PlanPhase.DONE else "warning",
             f"plan {phase.value}",
             scope=self._around.scope,
-            changes=len(running.plan.changes),
+            changes=running.plan.size,
             reason=running.reason,
         )
 
@@ -291,7 +300,5 @@ class Planning:
     def views(self) -> tuple[PlanView, ...]:
         """Return all plans that this broker knows of as the root, the oldest first."""
         now, running = self._around.step.now, self._running
-        waiting = [
-            PlanView(number=plan.number, phase=PlanPhase.WAITING, changes=len(plan.changes)) for plan in self._waiting
-        ]
+        waiting = [PlanView(number=plan.number, phase=PlanPhase.WAITING, changes=plan.size) for plan in self._waiting]
         return (*self._ended.values(), *(() if running is None else (running.view(now),)), *waiting)

@@ -52,11 +52,10 @@ class ScopeColours:
         self._around = around
         self._step = around.step
         self._roots = roots
-        self._turn = roots.index(name) if name in roots else len(roots)  # in which it takes over if there is no root
+        self._turn = _turn(name, roots)  # in which it takes over if there is no root
         self._period_ns = int(timing.period * SECOND)
         self._patience_ns = int(timing.patience * SECOND)
-        rank = self._turn if name in roots else UNRANKED
-        self.tree = ScopeTree(name, rank, timing.height, timing.degree)
+        self.tree = ScopeTree(name, _rank(name, roots), timing.height, timing.degree)
         self.lease = ManifestLease(members)
         delay_ns = int(timing.delay_max * SECOND)
         self.announced = AnnouncedPlan(work)
@@ -65,6 +64,7 @@ class ScopeColours:
         self.planning = Planning(around, self.wave, self.announced, self._poll, timing)
         self.rejoining = Rejoining(around, self.tree, self.wave, int(timing.rejoining * SECOND))
         self._orphaned_at = 0  # when we lost our parent
+        self._waves_outranked = 0  # that came in a row from a root that is behind us in the root group
         self._armed_at = -1  # when the timer fires
         self.faults = 0  # how often a wave did not come in time, or something was found that cannot be
 
@@ -99,6 +99,7 @@ class ScopeColours:
                 pass  # it is about to be our parent: a refusal would come after it has taken us
             case Rotate():
                 self.wave.on_rotate(name, message)
+                self._waves_outranked = self._waves_outranked + 1 if self._outranks_root else 0
             case Ack():
                 self.wave.on_ack(name, message)
             case ScopeManifest():
@@ -119,6 +120,12 @@ class ScopeColours:
                 raise FrameError(Refusal.PROTOCOL, f"the message {message.tag!r} is none of a wave")
         if self.tree.role is TreeRole.ROOT:
             self.planning.tick()
+        elif self._waves_outranked > self._turn and self._outranks_root and not self.announced.is_open:
+            # Those before us in the group had their wave, and the root has no plan to end.
+            self._waves_outranked = 0
+            self._around.say(self.tree.parent, Ack(scope=self.scope, round=self.tree.round, is_taken=False))
+            self._part()
+            self._take_over()
         self._arm()
 
     def _hear_of_plan(self, name: str, message: Announce | Poll | Go) -> None:
@@ -152,7 +159,7 @@ class ScopeColours:
             return f"a plan of {self.scope or 'the network'} is under way"
         if not self.tree.children:
             return f"nobody is in the tree of {self.scope or 'the network'} yet but this broker"
-        heir = min(self.tree.children, key=self._rank_of)
+        heir = min(self.tree.children, key=lambda name: (_rank(name, self._roots), name))
         self._around.say(heir, Crown(self.scope))
         self._disown(heir)
         self.tree.resign()
@@ -161,9 +168,6 @@ class ScopeColours:
         self.rejoining.claim_to_all()
         self.tick()
         return ""
-
-    def _rank_of(self, name: str) -> tuple[int, str]:
-        return self._roots.index(name) if name in self._roots else UNRANKED, name
 
     def _on_crown(self, name: str) -> None:
         if self.tree.role is TreeRole.MEMBER and name == self.tree.parent:
@@ -209,6 +213,12 @@ class ScopeColours:
         self._step.report("info", "root of a scope", scope=self.scope)
         self.rejoining.claim_to_all()
 
+    @property
+    def _outranks_root(self) -> bool:
+        """Whether a plan has put us before our root in the root group. Whoever has handed over does not come back."""
+        is_candidate = self.tree.role is TreeRole.MEMBER and self._turn < len(self._roots)
+        return is_candidate and self._turn < self.tree.claim.rank <= UNRANKED
+
     def _is_wave_due(self) -> bool:
         return self._step.now - self.wave.heard_at >= self._period_ns and not self.planning.is_busy
 
@@ -250,6 +260,7 @@ class ScopeColours:
     def _clamp(self) -> None:
         """Take out what cannot be: of the tree, and times that lie further ahead or back than anything waits for."""
         now = self._step.now
+        self._follow_root_group()
         names = {neighbour.name for neighbour in self._around.inside()}
         was_orphan = self.tree.role is TreeRole.ORPHAN
         if self.tree.clamp(names):
@@ -264,7 +275,32 @@ class ScopeColours:
         self.rejoining.clamp()
         self.announced.clamp()
 
+    def _follow_root_group(self) -> None:
+        """Take the rank that a plan has given us."""
+        roots = self.announced.root_group
+        if roots is None or roots == self._roots:
+            return
+        self._roots = roots
+        self._turn = _turn(self.tree.name, roots)
+        self.tree.promote(_rank(self.tree.name, roots))
+        self.rejoining.claim_to_all()
+
     @property
     def root(self) -> str:
         """Below whom we are; "" if nobody knows."""
         return self.tree.claim.root
+
+    @property
+    def roots(self) -> tuple[str, ...]:
+        """The root group, by rank."""
+        return self._roots
+
+
+def _turn(name: str, roots: tuple[str, ...]) -> int:
+    """Return in which turn a broker takes over if there is no root."""
+    return roots.index(name) if name in roots else len(roots)
+
+
+def _rank(name: str, roots: tuple[str, ...]) -> int:
+    """Return the rank of a broker in a root group."""
+    return roots.index(name) if name in roots else UNRANKED

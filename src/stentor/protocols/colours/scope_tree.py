@@ -143,6 +143,12 @@ class ScopeTree:
         self.change(TreeChange.RESIGNED)
         self.claim = NO_CLAIM
 
+    def promote(self, rank: int) -> None:
+        """Get another rank in the root group, higher or lower."""
+        self.own_claim = Claim(rank, self.name)
+        if self.role is TreeRole.ROOT:
+            self.claim = self.own_claim
+
     def adopt(self, child: str) -> None:
         """Get a child, in all colours."""
         self.pointers = [

@@ -95,6 +95,8 @@ class Wave:
         announced = self._announced
         is_switched = is_switch or announced.stage is PlanStage.SWITCHED
         plan = announced.number if announced.is_open else NO_PLAN
+        if announced.recalled is not None and not announced.is_open:  # nobody drops it before we have taken it up
+            plan = announced.recalled.number
         self._hear_of_plan(plan, announced.finished, is_switched=is_switched)
         self._digest = self._lease.digest
         self._pass_on(tuple(self._lease.rows.values()) if self._lease.has_changed else None)
@@ -103,7 +105,8 @@ class Wave:
         tree = self._tree
         claim = Claim(rotate.rank, rotate.root)
         is_parent = tree.role is TreeRole.MEMBER and name == tree.parent
-        if not is_parent or not 1 <= rotate.depth <= tree.height or claim > tree.claim:
+        is_of_less_right = claim > tree.claim and claim.root != tree.claim.root  # the same root may have lost its rank
+        if not is_parent or not 1 <= rotate.depth <= tree.height or is_of_less_right:
             self.refused += 1
             if not is_parent:
                 self._around.say(name, Ack(scope=self._around.scope, round=rotate.round, is_taken=False))
@@ -115,6 +118,7 @@ class Wave:
             )
             return
         tree.rotate(rotate.round)
+        self._announced.conclude(rotate.plan, rotate.finished, rotate.orders)
         self._hear_of_plan(rotate.plan, rotate.finished, is_switched=rotate.is_switched)
         tree.claim = claim
         tree.depth = rotate.depth
@@ -167,6 +171,7 @@ class Wave:
                     plan=self._plan,
                     is_switched=self._is_switched,
                     finished=self._finished,
+                    orders=self._announced.orders,
                 ),
             )
         if tree.role is TreeRole.MEMBER and (tree.children or not is_told):

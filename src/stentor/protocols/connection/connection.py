@@ -112,6 +112,8 @@ class Connection:
     def take_events(self, size: int) -> bool:
         """Bytes of events were consumed: grant more when a good part of the window is used up; return whether it is."""
         self.taken += size
+        if self.taken + self.window - self._granted < self.window >> 2:  # said twice, since a call costs more
+            return False
         return self.grant_more()
 
     def grant_more(self) -> bool:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from stentor.machine import Effect, Input
 from stentor.model.control import ControlEvent
+from stentor.model.errors import Refusal
 from stentor.model.trust.access import SharedFact, TopicTerms
 from stentor.wire.block import Block
 
@@ -23,6 +24,20 @@ class EventsReceived(Input, frozen=True, tag="arrived"):
     """Events of the topic came as they were published; they are intact."""
 
     blocks: Sequence[Block]
+
+
+class Greeted(Input, frozen=True, gc=False, tag="greeted"):
+    """A broker has let us in, under this principal; LinkUp follows once everything that is listened to is heard."""
+
+    node: str  # the broker's name
+    principal: str
+
+
+class NameRefused(Input, frozen=True, gc=False, tag="name refused"):
+    """Brokers refuse this name for good."""
+
+    code: Refusal
+    reason: str
 
 
 class LinkUp(Input, frozen=True, gc=False, tag="linked"):
@@ -56,13 +71,16 @@ class Vouched(Input, frozen=True, tag="vouched"):
 
 
 class AccessShared(Input, frozen=True, gc=False, tag="access shared"):
-    """All brokers that can be reached have written down what was told with a ShareAccess."""
+    """All brokers that can be reached have written down what was told of a topic with a ShareAccess."""
 
+    topic: str
     token: int
 
 
 class LinkDown(Input, frozen=True, gc=False, tag="unlinked"):
     """The link is gone: whatever is said now is lost."""
+
+    reason: str = ""
 
 
 class SendLetter(Effect, frozen=True, tag="post"):

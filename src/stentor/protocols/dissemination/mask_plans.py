@@ -7,13 +7,15 @@ go to it and come from it by their colours: so a scope finds out when a colour h
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from functools import reduce
+from operator import xor
 from typing import Generic, NamedTuple, TypeVar
 
 from stentor.model.routing_state import RoutingState
 from stentor.policies.channel import Channel
 from stentor.protocols.dissemination.member_interests import InterestIndex
 from stentor.protocols.dissemination.routes import Sink
-from stentor.wire.parcel import Masks, colours_of, label, ways_at, ways_of
+from stentor.wire.parcel import NO_STATES, Masks, Stamp, colours_of, label, ways_at, ways_of
 
 D = TypeVar("D", bound=Sink)
 MOST_PLANS = 16_384  # masks are made of what events are about: without a bound a publisher could fill our memory
@@ -53,7 +55,7 @@ class HopShare(NamedTuple, Generic[D]):
     hop: NextHop[D]
     masks: Masks
     label: bytes  # as it stands in parcels
-    ways: bytes  # the colours in it
+    stamp: Stamp  # as it stands in the label
     tally: list[int]  # where they are counted
 
 
@@ -68,7 +70,8 @@ class MaskPlan(NamedTuple, Generic[D]):
     """What becomes of parcels with the same address that come over links of the same level."""
 
     enters: bool  # our unit, at the level of the link
-    is_direct: bool  # it goes on as it is: it neither enters our unit nor waits here
+    is_direct: bool  # it goes on as it is: it neither enters our unit nor waits here, and is not foreign
+    is_foreign: bool  # whoever sent it knew other members, or other numbers of them, than we do
     onward: Masks
     shares: HopShares[D]
     plans: "MaskPlans[D]"  # of its colours, and our own below the level of the link
@@ -77,7 +80,7 @@ class MaskPlan(NamedTuple, Generic[D]):
 class MaskPlans(Generic[D]):
     """The plans of one set of routing states, by level, for parcels of the colours that these states have."""
 
-    __slots__ = ("_shares", "colours", "hops", "reached", "states")
+    __slots__ = ("_shares", "_versions", "colours", "hops", "reached", "states")
 
     def __init__(
         self,
@@ -87,6 +90,8 @@ class MaskPlans(Generic[D]):
     ) -> None:
         self.states = tuple(states)
         self.colours = colours
+        versions = [state.version for state in self.states]
+        self._versions = [reduce(xor, versions[level:], 0) for level in range(len(versions) + 1)]
         reach: dict[str, Masks] = {}
         for level, state in enumerate(self.states):
             for name, mask in state.next_hops.items():
@@ -107,12 +112,16 @@ class MaskPlans(Generic[D]):
             for hop, reach in self.hops:
                 share = {level: part for level, mask in masks.items() if (part := mask & reach.get(level, 0))}
                 if share:
-                    ways = self.ways(hop)
-                    found.append(HopShare(hop, share, label(share, ways), ways, hop.tally(ways)))
+                    stamp = self.stamp(hop)
+                    found.append(HopShare(hop, share, label(share, stamp), stamp, hop.tally(stamp.ways)))
             stranded = sum((mask & ~self.reached.get(level, 0)).bit_count() for level, mask in masks.items())
             shares = self._shares[key] = HopShares(tuple(found), stranded)
         return shares
 
-    def ways(self, hop: NextHop[D]) -> bytes:
-        """Return the colours as parcels to a next hop have them."""
-        return ways_of(self.colours, hop.level)
+    def stamp(self, hop: NextHop[D]) -> Stamp:
+        """Return the colours, and the digest of states, as parcels to a next hop have them."""
+        return Stamp(ways_of(self.colours, hop.level), self._versions[hop.level])
+
+    def is_foreign(self, level: int, states: int) -> bool:
+        """Return whether a parcel that came over a link of a level means other states than ours."""
+        return states not in (NO_STATES, self._versions[level])

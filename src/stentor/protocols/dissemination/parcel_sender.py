@@ -19,7 +19,7 @@ from stentor.protocols.dissemination.mask_plans import HopShares, MaskPlans, Nex
 from stentor.protocols.dissemination.routes import Sink
 from stentor.wire.block_view import BlockView, block_views
 from stentor.wire.head import frames_of
-from stentor.wire.parcel import SOFT_PARCEL, MaskArrays, Masks, contents_of, head, wrap
+from stentor.wire.parcel import SOFT_PARCEL, MaskArrays, Masks, Stamp, contents_of, head, wrap
 
 D = TypeVar("D", bound=Sink)
 _MOST_MIXED = 4096  # events in a parcel with a mask for each: masks take room, too
@@ -72,13 +72,13 @@ class ParcelSender(Generic[D]):
         journey: ParcelHistory,
     ) -> None:
         hops, contents, matchings = journey
-        for hop, masks, labelled, ways, tally in shares.hops:
+        for hop, masks, labelled, stamp, tally in shares.hops:
             if hop.channel is not None:
                 some = [
                     (view, {level: spread(mask, view.count) for level, mask in masks.items()})
                     for view in block_views(data, start, end, self._forwarder.schemas)
                 ]
-                self._send_through(hop, masks, ways, some, journey)
+                self._send_through(hop, masks, stamp, some, journey)
                 continue
             tally[0] += 1
             destination = hop.destination
@@ -95,13 +95,13 @@ class ParcelSender(Generic[D]):
         """Hand each next hop the events that are for members behind it, in order."""
         self._count_stranded(parts, plans)
         for hop, reach in plans.hops:
-            self._send_through(hop, reach, plans.ways(hop), parts, journey)
+            self._send_through(hop, reach, plans.stamp(hop), parts, journey)
 
     def _send_through(
         self,
         hop: NextHop[D],
         reach: Masks,
-        ways: bytes,
+        stamp: Stamp,
         parts: list[tuple[BlockView, MaskArrays]],
         journey: ParcelHistory,
     ) -> None:
@@ -114,7 +114,7 @@ class ParcelSender(Generic[D]):
             rows = kept.nonzero()[0]
             for start in range(0, len(rows), _MOST_MIXED):
                 some = rows[start : start + _MOST_MIXED]
-                self._ship(hop, {level: mask[some] for level, mask in chosen.items()}, ways, view.pick(some), journey)
+                self._ship(hop, {level: mask[some] for level, mask in chosen.items()}, stamp, view.pick(some), journey)
 
     def _count_stranded(self, parts: list[tuple[BlockView, MaskArrays]], plans: MaskPlans[D]) -> None:
         """Count the members that no next hop leads to, once for each event that they should have got."""
@@ -128,7 +128,7 @@ class ParcelSender(Generic[D]):
         self,
         hop: NextHop[D],
         masks: MaskArrays,
-        ways: bytes,
+        stamp: Stamp,
         picked: list[tuple[bytes | memoryview, int]],
         journey: ParcelHistory,
     ) -> None:
@@ -139,8 +139,8 @@ class ParcelSender(Generic[D]):
         contents = contents_of(inner, 0, len(inner))[0]  # it may be about less than before
         if contents not in hop.destination.defined:
             self._introduce(hop.destination, contents, inner, 0, len(inner))
-        parcel = wrap(masks, [inner], count, journey.hops, contents, journey.matchings, ways)
-        hop.tally(ways)[0] += 1
+        parcel = wrap(masks, [inner], count, journey.hops, contents, journey.matchings, stamp)
+        hop.tally(stamp.ways)[0] += 1
         hop.destination.fresh.append((parcel, count, _NOBODY, _NOBODY))
         self._forwarder.unflushed[hop.destination] = None
         self.relayed += count

@@ -46,7 +46,7 @@ class MemberProfile:
         self.stamp: Stamp = NEVER
         self.wants: dict[ProfileEntry, None] = {}
         self.digest = 0  # Invariant: the exclusive or of the digests of all wants.
-        self.predicates = 0  # wishes of clients behind it
+        self.predicates = 0  # subscriptions of clients behind it
         self.number: int | None = None  # its bit in the index; None if it is not there
 
     @property

@@ -72,6 +72,7 @@ class Relay(Generic[D]):
         self.matched = 0  # batches that were matched for other brokers
         self.rerouted = 0  # events that waited on a link that was lost, and were sent on by others
         self.circling = 0  # events that had been at too many brokers
+        self.foreign = 0  # events in parcels whose sender knew other members, or other numbers of them, than we do
         self.most_matchings = 0
 
     @property
@@ -165,7 +166,9 @@ class Relay(Generic[D]):
         if parcel.masks is None:
             return self._receive_mixed(hop, flows, data, parcel, journey, largest)
         if plan is None:
-            plan = self._plan(hop, addressed(data, at, first) + hop.key, parcel.ways, parcel.masks)
+            plan = self._plan(hop, addressed(data, at, first) + hop.key, parcel, parcel.masks)
+        if plan.is_foreign:
+            self.foreign += parcel.events
         inner = data[parcel.start : parcel.end]
         if not plan.enters:
             self._dispatch(plan.onward, plan.plans, hop.level, inner, 0, len(inner), parcel.events, journey)
@@ -179,16 +182,18 @@ class Relay(Generic[D]):
                 self._route_run(route, inner, start, end, count, upper, None, hop.level, journey, plan.plans)
         return self._deliver_locally(inner, runs, parcel.matchings[hop.level])
 
-    def _plan(self, hop: NextHop[D], key: bytes, ways: bytes, masks: Masks) -> MaskPlan[D]:
+    def _plan(self, hop: NextHop[D], key: bytes, parcel: Parcel, masks: Masks) -> MaskPlan[D]:
         """Return what becomes of parcels with this address, and remember it."""
-        level, plans = hop.level, self._plans_for(hop.level, ways)
+        level, plans = hop.level, self._plans_for(hop.level, parcel.ways)
         own, held = plans.states[level].own, self.held.by_level[level]
         enters = bool(masks.get(level, 0) & own)
         onward = {each: rest for each, mask in masks.items() if (rest := mask & ~own if each == level else mask)}
         waits = any(mask & held.get(each, 0) for each, mask in onward.items())
         if len(self._by_label) >= MOST_PLANS:
             self._by_label.clear()
-        plan = MaskPlan(enters, not enters and not waits, onward, plans.split_by_hop(onward), plans)
+        is_foreign = plans.is_foreign(level, parcel.states)
+        is_direct = not (enters or waits or is_foreign)
+        plan = MaskPlan(enters, is_direct, is_foreign, onward, plans.split_by_hop(onward), plans)
         self._by_label[key] = plan
         return plan
 
@@ -200,6 +205,8 @@ class Relay(Generic[D]):
         inner = data[parcel.start : parcel.end]
         runs = self._runs(flows, inner, parcel.events, largest)
         plans = self._plans_for(hop.level, parcel.ways)
+        if plans.is_foreign(hop.level, parcel.states):
+            self.foreign += parcel.events
         own = np.uint64(plans.states[hop.level].own)
         entering = (parcel.arrays.get(hop.level, np.zeros(parcel.events, np.uint64)) & own) != 0
         first = 0

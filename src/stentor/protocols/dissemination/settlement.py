@@ -1,10 +1,10 @@
 """Settlement: a client is told when every broker that can be reached knows what it asked its broker for.
 
-The broker adds a *mark* to its profile: a wish that nobody else has, so that no summary swallows it. Whatever was
-wished before the mark is told with it or earlier, so a broker to which the mark is a wish of a unit that it sees knows
-all of that, or what covers it. Each such broker sends a receipt, with its neighbours, by the way that events would take
-from it. Everybody knows when each broker that was named has answered. Receipts get lost with links, and neighbours
-change; so a mark that is not answered by all before long is replaced by another one.
+The broker adds a *mark* to its profile: an entry that nobody else has, so that no summary swallows it. Whatever was
+subscribed before the mark is told with it or earlier, so a broker that has the mark among the entries of a unit that
+it sees knows all of that, or what covers it. Each such broker sends a receipt, with its neighbours, by the way that
+events would take from it. Everybody knows when each broker that was named has answered. Receipts get lost with links,
+and neighbours change; so a mark that is not answered by all before long is replaced by another one.
 """
 
 from collections import Counter

@@ -6,11 +6,12 @@ a member goes to all brokers of its scope, from neighbour to neighbour, once.
 """
 
 from collections import defaultdict
+from collections.abc import Mapping
 
 import msgspec
 
 from stentor.machine import Step
-from stentor.model.colours.manifest import OwnersWords
+from stentor.model.colours.manifest import ManifestRow, OwnersWords
 from stentor.model.context import Context
 from stentor.model.errors import FrameError, Refusal
 from stentor.model.ids import fingerprint
@@ -42,7 +43,7 @@ class Gateways:
         self.neighbours = neighbours
         self.generation = 0  # counts changes of the graph
         self.parted: list[str] = []  # members that we knew and cannot reach
-        self._numbers = numbers[::-1]  # by level
+        self._numbers = numbers[::-1]  # that our units wish for, by level
         self._address = address
         self._patience = PATIENCE * heartbeat
         self._lease = LEASE * heartbeat
@@ -63,10 +64,11 @@ class Gateways:
 
     # ---- what happens to links
 
-    def link_up(self, peer: ScopePath, cost: int, port: MessagePort) -> Neighbour:
-        """A link to a broker stands: remember it, and say so."""
+    def link_up(self, peer: ScopePath, cost: int, port: MessagePort, *, hidden: bool = False) -> Neighbour:
+        """A link to a broker stands: remember it, and say so unless it is hidden."""
         level, unit = self.context.view(peer)
         neighbour = self.neighbours[str(peer)] = Neighbour(str(peer), level, unit, cost, port)
+        neighbour.hidden = hidden
         self._refresh()
         return neighbour
 
@@ -81,6 +83,17 @@ class Gateways:
             neighbour.suspected = suspected
             self._refresh()
 
+    def hide(self, name: str, *, hidden: bool) -> None:
+        """Nothing is routed over a link that is hidden."""
+        neighbour = self.neighbours[name]
+        if neighbour.hidden != hidden:
+            neighbour.hidden = hidden
+            self._refresh()
+
+    def knows(self, broker: str) -> bool:
+        """Return whether anything is known of a broker, or of the unit in which we see it: it may come back."""
+        return self.graph.find(self.context.view(ScopePath.parse(broker))[1]) is not None
+
     def reprice(self, name: str, cost: int) -> None:
         neighbour = self.neighbours[name]
         if neighbour.cost != cost:
@@ -90,7 +103,7 @@ class Gateways:
     def is_bridge(self, name: str) -> bool:
         """Return whether what is behind a link cannot be reached without it."""
         unit, vertex, cache = self.neighbours[name].unit, self.context.name, self.graph.cache
-        if any(each.unit == unit and each.name != name and not each.suspected for each in self.neighbours.values()):
+        if any(each.unit == unit and each.name != name and each.is_used for each in self.neighbours.values()):
             return False
         edge = next(((level, cost) for near, far, level, cost in cache.edges() if (near, far) == (vertex, unit)), None)
         if edge is None:
@@ -232,13 +245,30 @@ class Gateways:
             unit=unit,
             version=version,
             speaker=name,
-            number=self._numbers[level],
+            number=self._number(level),
             address=self._address,
             gateways=gateways,
             members=members,
         )
         if known is None or not known.is_credible or not _says_the_same(known, presence):
             self._take(presence, level, heard_from="")
+
+    def _number(self, level: int) -> int:
+        """Return the number of our unit of a level: the one that the root of the scope gave it, or else the one that it
+        had before, or that it wishes for.
+        """
+        unit = self.context.units[level]
+        row, known = self.owners.rows[level].get(unit), self.graph.members[level].get(unit)
+        if row is not None:
+            return row.number
+        return known.number if known is not None and known.is_credible else self._numbers[level]
+
+    def follow_manifest(self, level: int, rows: Mapping[str, ManifestRow]) -> None:
+        """Take the owners' own words for the members of a level, and the root's for our own number there."""
+        self.owners.rows[level] = rows
+        known = self.graph.members[level].get(self.context.units[level])
+        if known is not None and known.number != self._number(level):
+            self._refresh()
 
     def _outward(self, level: int, members: list[Presence]) -> tuple[Gateway, ...]:
         """Return the gateways that lead from members of our unit of a level out of it."""
@@ -253,7 +283,7 @@ class Gateways:
     def _own_gateways(self) -> tuple[Gateway, ...]:
         found: defaultdict[str, list[Gateway]] = defaultdict(list)
         for neighbour in self.neighbours.values():
-            if not neighbour.suspected:
+            if neighbour.is_used:
                 found[neighbour.unit].append(Gateway(neighbour.unit, 1, neighbour.cost))
         return _sum_up(found)
 

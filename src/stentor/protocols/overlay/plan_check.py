@@ -1,16 +1,18 @@
 """Whether a plan can be carried out in a scope: its links are what it says they are, and the scope stays whole."""
 
 from collections import Counter
+from collections.abc import Sequence
 
 from stentor.model.colours.plan import TopologyChange, TopologyPlan
 from stentor.model.errors import InvalidInput
+from stentor.model.messages import Presence
 from stentor.model.scope import ScopePath
 from stentor.protocols.overlay.connectivity_graph import ConnectivityGraph
 
 
 def plan_refusal(graph: ConnectivityGraph, level: int, plan: TopologyPlan) -> str:
     """Return why a plan for the scope that holds the units of a level cannot be carried out; "" if it can."""
-    if not plan.changes:
+    if not plan.changes and plan.roots is None:
         return "the plan changes nothing"
     pairs = Counter(
         (change.near, change.far) if change.is_measured else tuple(sorted((change.near, change.far)))
@@ -23,8 +25,30 @@ def plan_refusal(graph: ConnectivityGraph, level: int, plan: TopologyPlan) -> st
         refusal = _refusal_of(graph, level, change)
         if refusal:
             return refusal
+    refusal = "" if plan.roots is None else _refusal_of_roots(graph, level, plan.roots)
+    if refusal:
+        return refusal
     lost = _parted(graph, level, plan)
     return f"without these links {', '.join(lost)} could not be reached" if lost else ""
+
+
+def _refusal_of_roots(graph: ConnectivityGraph, level: int, roots: Sequence[str]) -> str:
+    """Return what is wrong with a root group."""
+    scope = graph.context.scopes[level] or "the network"
+    away = [each.unit for each in graph.present(level) if not graph.reaches(each.unit)]
+    if away:  # it would come back with the former group, and claim to be the root by that
+        return f"{away[0]} cannot be reached: it has to know the root group of {scope}, or be gone for good"
+    if len(set(roots)) < len(roots):
+        return f"the root group of {scope} names a broker twice: {', '.join(roots)}"
+    for root in roots:
+        try:
+            path = ScopePath.parse(root)
+        except InvalidInput as error:
+            return str(error)
+        known = graph.find(_unit(path, level)) if len(path.parts) == graph.context.depth else None
+        if known is None or known.left:
+            return f"{root} cannot be a root of {scope}: it is not there, as far as is known here"
+    return ""
 
 
 def _refusal_of(graph: ConnectivityGraph, level: int, change: TopologyChange) -> str:
@@ -41,16 +65,21 @@ def _refusal_of(graph: ConnectivityGraph, level: int, change: TopologyChange) ->
         return f"{link} is not inside {scope}"
     if change.before == change.after:
         return f"{link} would stay as it is"
-    if change.comes and not change.address:
+    if change.comes and not (change.address or change.is_return):
         return f"{link} is to come, and nobody says where {change.far} listens"
     ends = [graph.find(_unit(broker, level)) for broker in (near, far)]
     for broker, known in zip((change.near, change.far), ends, strict=True):
         if known is None or known.left or not graph.reaches(known.unit):
             return f"{broker} is not in {scope or 'the network'}, as far as is known here"
-    is_there = any(each.unit == _unit(far, level) for each in ends[0].gateways) if ends[0] is not None else False
+    is_there = _speaks_of(ends[0], _unit(far, level)) and _speaks_of(ends[1], _unit(near, level))
     if level == 0 and is_there == change.comes:
         return f"{link} is there already" if is_there else f"{link} is not there"
     return ""
+
+
+def _speaks_of(presence: Presence | None, unit: str) -> bool:
+    """Return whether a member says that it has a link to another one."""
+    return presence is not None and any(each.unit == unit for each in presence.gateways)
 
 
 def _parted(graph: ConnectivityGraph, level: int, plan: TopologyPlan) -> list[str]:

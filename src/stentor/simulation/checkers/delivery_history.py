@@ -485,8 +485,8 @@ class DeliveryHistory:
         times = [disk.voided[key] for disk in self.disks.values() if key in disk.voided]
         return bool(times) and min(times) - self.published[key[:2]][key[2]].time >= GIVEN_UP
 
-    def _check_repository(self, page: SubscriberHistory, shelf: DiskContents, key: Key) -> None:
-        if shelf.is_former:
+    def _check_repository(self, page: SubscriberHistory, contents: DiskContents, key: Key) -> None:
+        if contents.is_former:
             self.accuse("former-topic", f"{page.name} got {key} of one whose topic was deleted")
-        if not shelf.stored.has(key):
+        if not contents.stored.has(key):
             self.accuse("released-before-persistent", f"{page.name} got {key} of one who never had it")

@@ -51,8 +51,8 @@ class FinalChecks:
         ]
 
     def _unfinished(self) -> list[str]:
-        wishes = sum(len(each.wishes) for each in (self._participants.owner, *self._participants.leavers))
-        found = [f"{wishes} wishes"] if wishes else []
+        requests = sum(len(each.requests) for each in (self._participants.owner, *self._participants.leavers))
+        found = [f"{requests} requests"] if requests else []
         found += [f"{publisher.short} is not done" for publisher in self._participants.publishers if not publisher.done]
         for subscriber in self._readers():
             if subscriber.subscriber is None or not subscriber.subscriber.steering.steered:
@@ -65,24 +65,24 @@ class FinalChecks:
         """Repositories of one bundle are equal in the end; those for a unit may have begun at different places."""
         found: list[str] = []
         firsts: dict[str, SimRepository] = {}  # by the unit that they serve
-        for depot in self._participants.repositories.values():
-            repository = depot.repository
-            if not depot.member or depot.dead or depot.left:
+        for process in self._participants.repositories.values():
+            repository = process.repository
+            if not process.member or process.dead or process.left:
                 continue
-            if depot.leaving and repository is not None and not repository.registry.created:
+            if process.leaving and repository is not None and not repository.registry.created:
                 continue  # it never heard that it was a member, nor that it is none
-            if repository is None or not repository.gossip.ready or depot.leaving:
-                found.append(f"{depot.short} is not ready")
+            if repository is None or not repository.gossip.ready or process.leaving:
+                found.append(f"{process.short} is not ready")
                 continue
-            found += self._lagging(depot)
-            found += self._overdue(depot)
-            first = firsts.setdefault(depot.settings.unit, depot)
+            found += self._lagging(process)
+            found += self._overdue(process)
+            first = firsts.setdefault(process.settings.unit, process)
             if first.repository is not None:
                 if first.repository.registry.digest != repository.registry.digest:
-                    found.append(f"{first.short} and {depot.short} have different registries")
-                mine, theirs = _held(first), _held(depot)
-                if mine != theirs and not depot.settings.unit:
-                    found.append(f"{first.short} has {mine}, {depot.short} has {theirs}")
+                    found.append(f"{first.short} and {process.short} have different registries")
+                mine, theirs = _held(first), _held(process)
+                if mine != theirs and not process.settings.unit:
+                    found.append(f"{first.short} has {mine}, {process.short} has {theirs}")
         return found
 
     def _unforgotten(self) -> list[str]:
@@ -105,15 +105,15 @@ class FinalChecks:
             if subscriber.subscriber is not None and subscriber.subscriber.steering.steered:
                 holders.setdefault(subscriber.name, []).append(subscriber.seat)
         found += [f"{name} is held by {', '.join(seats)}" for name, seats in holders.items() if len(seats) > 1]
-        for depot in self._participants.serving():
-            assert depot.repository is not None
-            for publisher in depot.repository.holders.publishers.values():
-                newest = self._newest_author(publisher.name)
+        for process in self._participants.serving():
+            assert process.repository is not None
+            for publisher in process.repository.holders.publishers.values():
+                newest = self._newest_publisher(publisher.name)
                 if newest and life_of(publisher.attempt) != newest:
-                    found.append(f"{depot.short} steers an older {publisher.name}")
+                    found.append(f"{process.short} steers an older {publisher.name}")
         return found
 
-    def _newest_author(self, name: str) -> int:
+    def _newest_publisher(self, name: str) -> int:
         """Return the newest life of a publisher that lives: no repository need have heard of those that crashed."""
         publishers = [each for each in self._participants.publishers if each.short == name and not each.ended]
         return max((life_of(each.publisher.steering.attempt) for each in publishers if each.publisher), default=0)
@@ -127,13 +127,13 @@ class FinalChecks:
             for each in self._participants.subscribers
             if each.subscriber is not None
         ]
-        authors = [
+        publishers = [
             (each.seat, each.publisher.steering) for each in self._participants.publishers if each.publisher is not None
         ]
-        homes = {depot.short for depot in self._participants.serving() if not depot.leaving}
+        homes = {process.short for process in self._participants.serving() if not process.leaving}
         return [
             f"{seat} is at {steering.repository}, not at {steering.homing.home}"
-            for seat, steering in (*readers, *authors)
+            for seat, steering in (*readers, *publishers)
             if steering.steered and steering.homing.home in homes - {steering.repository}
         ]
 
@@ -177,33 +177,33 @@ class FinalChecks:
             found += [f"{key} waits for an order" for key in waiting if machine.registry.is_outlived(*key)]
         return found
 
-    def _lagging(self, depot: SimRepository) -> list[str]:
-        repository = depot.repository
+    def _lagging(self, process: SimRepository) -> list[str]:
+        repository = process.repository
         assert repository is not None
         log = repository.log
-        found = [f"{depot.short} shows {log.horizon} of {log.next - 1}"] if log.horizon < log.next - 1 else []
+        found = [f"{process.short} shows {log.horizon} of {log.next - 1}"] if log.horizon < log.next - 1 else []
         for subscriber in self._readers():
             progress = repository.table.destinations.get(subscriber.short)
             if progress is None:
-                found.append(f"{depot.short} does not know {subscriber.short}")
+                found.append(f"{process.short} does not know {subscriber.short}")
             elif progress.served and (reached := log.beginning(progress.done)) < log.next - 1:
-                found.append(f"{subscriber.short} lags at {depot.short}: {reached} of {log.next - 1}")
+                found.append(f"{subscriber.short} lags at {process.short}: {reached} of {log.next - 1}")
         return found
 
-    def _overdue(self, depot: SimRepository) -> list[str]:
+    def _overdue(self, process: SimRepository) -> list[str]:
         """What should have expired long ago; a publisher that may still send what is void keeps what is behind it."""
-        assert depot.repository is not None
-        streams = depot.repository.log.streams
+        assert process.repository is not None
+        streams = process.repository.log.streams
         if any(stream.voids for stream in streams.values()):
             return []
         is_overdue = self._history.stored_times.is_overdue
         keys = (
             (*stream, number)
-            for stream, spans in depot.shelf.durable.items()
+            for stream, spans in process.contents.durable.items()
             for first, last in spans
             for number in range(first, last + 1)
         )
-        return [f"{depot.short} still has {key}" for key in keys if is_overdue(depot.short, key, _DROPPED_WITHIN)]
+        return [f"{process.short} still has {key}" for key in keys if is_overdue(process.short, key, _DROPPED_WITHIN)]
 
     def _unread(self) -> list[str]:
         """What a stored reader has not read although it is there."""
@@ -278,7 +278,7 @@ class FinalChecks:
         for key, holders in self._history.promises.items():
             told = self._history.published[key[:2]].get(key[2])
             there = [self._participants.repositories[name] for name in holders]
-            rotten = [each.shelf for each in there if each.rotten and not (each.dead or each.left)]
+            rotten = [each.contents for each in there if each.rotten and not (each.dead or each.left)]
             if told is None or key in page.released or not self._wants(page, key, told) or not rotten:
                 continue
             if not self._history.is_kept(key, holders) and not page.lost.has(key):
@@ -333,14 +333,14 @@ def _past_lives(publisher: int, known: PublisherRecord, everyone: Iterable[Strea
     return found
 
 
-def _held(depot: SimRepository) -> dict[tuple[int, int], list[tuple[int, int]]]:
+def _held(process: SimRepository) -> dict[tuple[int, int], list[tuple[int, int]]]:
     """What a repository has of each stream. What is void is like what is there, unless it is the last: of that nobody
     who came later knows.
     """
-    assert depot.repository is not None
+    assert process.repository is not None
     found = {}
-    for key, stream in sorted(depot.repository.log.streams.items()):
-        if depot.repository.log.streams.is_over(key):
+    for key, stream in sorted(process.repository.log.streams.items()):
+        if process.repository.log.streams.is_over(key):
             continue  # it is about to be dropped, or would be if everyone were here
         spans = stream.durable.copy()
         spans.add(1, stream.floor)

@@ -101,11 +101,16 @@ class NetworkOracle:
             unit=unit,
             version=0,
             speaker=speaker,
-            number=self.brokers[speaker].numbers[::-1][level],
+            number=self._number(unit, speaker, level),
             address=self.brokers[speaker].address,
             gateways=tuple(Gateway(far, len(costs), min(costs)) for far, costs in sorted(gateways.items())),
             members=len({_prefix(name, depth) for name in part}),
         )
+
+    def _number(self, unit: str, speaker: str, level: int) -> int:
+        """The number that a unit has by its speaker's own word: what the file says is a wish."""
+        known = self.brokers[speaker].network.gateways.graph.find(unit)
+        return self.brokers[speaker].numbers[::-1][level] if known is None else known.number
 
     def _speaker(self, unit: str, part: Iterable[str]) -> str:
         """The first broker of the first member, level by level."""
@@ -130,11 +135,17 @@ class NetworkOracle:
             for level, scope in enumerate(network.context.scopes):
                 if self.is_whole(name, scope):
                     parts = self.parts(name, scope)
+                    yield from self._check_numbers(scope, parts)
                     yield from self._check_presences(name, network, level, parts)
                     yield from self._check_profiles(name, network, level, parts, events)
             yield from check_cache(name, network.gateways.graph)
             yield from _check_rests(name, network)
         yield from self._check_ways()
+
+    def _check_numbers(self, scope: str, parts: dict[str, Part]) -> Iterator[Anomaly]:
+        numbers = {unit: self.presence(unit, part).number for unit, part in parts.items()}
+        if len(set(numbers.values())) < len(numbers):
+            yield Anomaly("numbers", f"two members of {scope!r} have one number: {numbers}")
 
     def _check_presences(
         self, name: str, network: BrokerNetwork, level: int, parts: dict[str, Part]
@@ -177,7 +188,7 @@ class NetworkOracle:
             counted = 0 if profile is None else profile.predicates
             true = sum(len(self.brokers[each].wants) for each in part)
             if counted != true:
-                yield Anomaly("count", f"at {name}, {counted} wishes stand behind {unit}, and {true} are true")
+                yield Anomaly("count", f"at {name}, {counted} subscriptions stand behind {unit}, and {true} are true")
 
     def _check_ways(self) -> Iterator[Anomaly]:
         """From hop to hop every member comes nearer, until it is reached."""

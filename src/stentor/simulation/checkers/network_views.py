@@ -18,12 +18,12 @@ def views_of(
     views = {}
     for name, broker in brokers.items():
         neighbours = broker.network.gateways.neighbours
-        links = {peer: each.cost for peer, each in neighbours.items() if not each.suspected}
+        links = {peer: each.cost for peer, each in neighbours.items() if each.is_used}
         wants = tuple(
-            wish.reader.wants
+            history.reader.wants
             for application in applications
             if application.life.node == name and application.life.linked.open
-            for wish in application.life.wishes.values()
+            for history in application.life.subscriptions.values()
         )
         views[name] = BrokerView(topology.brokers[name], addresses[name], links, wants, broker.network)
     return views

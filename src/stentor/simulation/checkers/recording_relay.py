@@ -1,12 +1,16 @@
-"""A relay that remembers which events came in: copies of a parcel are for different members, so none comes twice."""
+"""A relay that remembers which events came in: copies of a parcel are for different members, so none comes twice. Each
+goes by the colours that it has.
+"""
 
 from stentor.protocols.connection.outbox import Outbox
 from stentor.protocols.delivery.besteffort.subscriber import frames
+from stentor.protocols.dissemination.mask_plans import MaskPlans
 from stentor.protocols.dissemination.relay import Relay
 from stentor.protocols.dissemination.routes import Route
 from stentor.simulation.outcome import Anomaly
 from stentor.wire.block import Block
 from stentor.wire.head import schema_of
+from stentor.wire.parcel import colours_of
 
 Name = tuple[int, int, int, int]  # publisher, incarnation, topic and catenation number of an event
 
@@ -22,6 +26,14 @@ class RecordingRelay(Relay[Outbox]):
         relay.__class__ = RecordingRelay
         assert isinstance(relay, RecordingRelay)
         relay._anomalies, relay._seen = anomalies, set()
+
+    def _plans_for(self, level: int, ways: bytes) -> MaskPlans[Outbox]:
+        plans = super()._plans_for(level, ways)
+        colours = colours_of(ways)[level : self._context.depth]
+        if plans.colours[level:] != colours:
+            detail = f"{self._context.name} sends a parcel of the colours {colours} by {plans.colours[level:]}"
+            self._anomalies.append(Anomaly("wrong-colour", detail))
+        return plans
 
     def _deliver_locally(self, inner: bytes, runs: list[tuple[Route[Outbox], int, int, int]], matchings: int) -> int:
         for frame in frames(inner):

@@ -1,7 +1,8 @@
 """The settlement checker: a client that was told that every broker knows its subscription gets all of it from then on.
 
 Whenever a client is told so, every application publishes at once, wherever it is. Half a second later the client must
-have what it wants of that, unless a fault was in force meanwhile: then nothing was promised.
+have what it wants of that, unless a fault was in force meanwhile: then nothing was promised. Events that a plan holds
+are waited for.
 """
 
 from collections import Counter
@@ -40,7 +41,7 @@ class SettlementChecker:
         self.told = self.held = 0  # how often somebody was told, and how often that could be held against what came
 
     def settled(
-        self, application: SimApplication, wishes: Sequence[SubscriptionHistory], report: SettlementReport
+        self, application: SimApplication, subscriptions: Sequence[SubscriptionHistory], report: SettlementReport
     ) -> None:
         """A client was told so of these subscriptions."""
         world = self._world
@@ -50,9 +51,11 @@ class SettlementChecker:
             world.anomalies.append(Anomaly("unsettled", detail))
         if not report.silent:
             session = application.life.linked[-1]
-            world.schedule.after(0, lambda: self._try(application, wishes, session))
+            world.schedule.after(0, lambda: self._try(application, subscriptions, session))
 
-    def _try(self, application: SimApplication, wishes: Sequence[SubscriptionHistory], mine: ActivePeriod) -> None:
+    def _try(
+        self, application: SimApplication, subscriptions: Sequence[SubscriptionHistory], mine: ActivePeriod
+    ) -> None:
         """Let everybody publish, and look later at what came of it."""
         if not self._is_sound():
             return
@@ -66,28 +69,34 @@ class SettlementChecker:
         bodies = [body for body, event in self._oracle.events.items() if event.time == start]
 
         def judge() -> None:
-            if mine.until is None and self._picture() == before:
+            if any(broker.network.relay.held.waiting for broker in self._brokers().values()):  # for a plan to end
+                self._world.schedule.after(_GRACE, judge)
+            elif mine.until is None and self._picture() == before:
                 lasting = {name for name, session in sessions.items() if session.until is None}
-                self._judge(application, wishes, bodies, lasting)
+                self._judge(application, subscriptions, bodies, lasting)
 
         self._world.schedule.after(_GRACE, judge)
 
     def _judge(
         self,
         application: SimApplication,
-        wishes: Sequence[SubscriptionHistory],
+        subscriptions: Sequence[SubscriptionHistory],
         bodies: Sequence[bytes],
         publishers: set[str],
     ) -> None:
         events = [self._oracle.events[body] for body in bodies]
         among = [event for event in events if event.source in publishers]
-        for wish in wishes:
-            if wish not in application.life.wishes.values() or wish.patient or application.has_missed(wish):
+        for history in subscriptions:
+            if (
+                history not in application.life.subscriptions.values()
+                or history.patient
+                or application.has_missed(history)
+            ):
                 continue
             self.held += 1
-            for event in wish.reader.missing(among):
+            for event in history.reader.missing(among):
                 what = f"{event.topic} {event.body[:24]!r} of {event.time / SECOND:.3f} s"
-                self._world.anomalies.append(Anomaly("unsettled", f"{wish.reader.name} never got {what}"))
+                self._world.anomalies.append(Anomaly("unsettled", f"{history.reader.name} never got {what}"))
 
     def _reach(self, node: str) -> set[str]:
         """The brokers that are joined with one by links, itself included."""

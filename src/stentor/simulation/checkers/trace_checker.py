@@ -94,16 +94,16 @@ class KeptTraces:
     def crash(self) -> None:
         self._untold = []
 
-    def missing(self, shelf: DiskContents) -> str:
+    def missing(self, contents: DiskContents) -> str:
         """Return what the ledger knows, and what neither earlier lives nor this one have traced; "" if nothing is."""
         everything = KeptTraces()
         everything._stored = self._stored.copy()
         everything._synced = {name: numbers.copy() for name, numbers in self._synced.items()}
         everything._untold = list(self._untold)
         everything.tell()
-        found = _gaps(shelf.stored, everything._stored, shelf.doubtful)
-        for name, numbers in shelf.progress.items():
-            if PROGRESS + name not in shelf.facts:
+        found = _gaps(contents.stored, everything._stored, contents.doubtful)
+        for name, numbers in contents.progress.items():
+            if PROGRESS + name not in contents.facts:
                 continue  # its registration is gone
             found += _gaps(numbers, everything._synced.get(name, Numbers()), Numbers())
         return ", ".join(found)

@@ -37,7 +37,7 @@ from stentor.wire.block import Block
 from stentor.wire.head import schema_of
 
 _SIZES = (0, 10, 10, 100, 100, 1000, 4000)
-_MOST_WISHES = 4
+_MOST_SUBSCRIPTIONS = 4
 _MOST_AT_ONCE = 40
 LARGEST_BURST = _MOST_AT_ONCE * (_SIZES[-1] + 20)  # bytes that it publishes in one go
 _SLOW = 2 * SECOND
@@ -120,18 +120,18 @@ class SimApplication:
         life.unlink(self._world.now)
         life.ended = True
         self.settling.clear()
-        self.gone += life.wishes.values()
-        life.wishes = {}
+        self.gone += life.subscriptions.values()
+        life.subscriptions = {}
 
     def close_books(self) -> None:
         """Nothing more will come: count what the client knows was missed, and would tell with the next events."""
-        for subscription, wish in self.life.wishes.items():
-            wish.missed += self._untold(subscription)
+        for subscription, history in self.life.subscriptions.items():
+            history.missed += self._untold(subscription)
 
     def wake_up(self) -> None:
         """From now on it wants everything, and wants it now."""
         self._appetite = ReadPace.KEEN
-        for subscription in self.life.wishes:
+        for subscription in self.life.subscriptions:
             self._say(MoreRequested(subscription))
 
     def subscribe_and_settle(self) -> None:
@@ -139,9 +139,11 @@ class SimApplication:
         self._subscribe(self.life)
         self._settle_within(self.life, _SETTLED_WITHIN[-1])
 
-    def has_missed(self, wish: SubscriptionHistory) -> bool:
+    def has_missed(self, history: SubscriptionHistory) -> bool:
         """Whether events of a subscription in force were dropped because it was too slow."""
-        return bool(wish.missed) or any(self._untold(each) for each, own in self.life.wishes.items() if own is wish)
+        return bool(history.missed) or any(
+            self._untold(each) for each, own in self.life.subscriptions.items() if own is history
+        )
 
     def publish_everywhere(self) -> None:
         """One event on every topic."""
@@ -171,8 +173,8 @@ class SimApplication:
                 life.node = effect.node
             case Disconnect():
                 life.unlink(now)
-            case ConfirmSubscription() if effect.subscription in life.wishes:
-                life.wishes[effect.subscription].confirmed.begin(now)
+            case ConfirmSubscription() if effect.subscription in life.subscriptions:
+                life.subscriptions[effect.subscription].confirmed.begin(now)
             case CompleteFlush():
                 self.settling.pop(effect.token, None)  # the link is gone, and with it who was asked
             case AnswerQuery(answer=SettlementReport() as report):
@@ -185,16 +187,16 @@ class SimApplication:
 
     def _take(self, life: ClientHistory, delivered: Deliver) -> None:
         client = self.client
-        wish = life.wishes.get(delivered.subscription)
-        if wish is None:
+        history = life.subscriptions.get(delivered.subscription)
+        if history is None:
             self._complain("unasked", f"events of subscription {delivered.subscription}, which was withdrawn")
             return
-        wish.missed += delivered.missed
+        history.missed += delivered.missed
         for data in delivered.data:
             for frame in frames(data):
                 block = Block(frame, client.schemas[schema_of(frame)])
                 for arrival in _arrivals(block, client.topics[block.topic]):
-                    self._oracle.deliver(wish.reader, arrival)
+                    self._oracle.deliver(history.reader, arrival)
         if self._appetite is not ReadPace.NONE:
             pause = 0 if self._appetite is ReadPace.KEEN else int(self._random.expovariate(1.0) * _SLOW)
             self._later(life, pause, lambda: self._say(MoreRequested(delivered.subscription)))
@@ -242,25 +244,25 @@ class SimApplication:
         self._say(TurnEnded())
 
     def _subscribe(self, life: ClientHistory) -> None:
-        if len(life.wishes) >= _MOST_WISHES:
+        if len(life.subscriptions) >= _MOST_SUBSCRIPTIONS:
             return
         interest = draw_interest(self._random)
         subscription = SubscriptionId(self._number())
         reader = SubscriptionChecker(
             f"{life.name}/{subscription} {interest.pattern!r} {interest.where!r}", interest.wants
         )
-        life.wishes[subscription] = SubscriptionHistory(reader, patient=self._appetite is not ReadPace.KEEN)
+        life.subscriptions[subscription] = SubscriptionHistory(reader, patient=self._appetite is not ReadPace.KEEN)
         self._say(SubscribeRequested(subscription, interest.pattern, interest.where))
         if self._appetite is not ReadPace.NONE:
             self._say(MoreRequested(subscription))
 
     def _unsubscribe(self, life: ClientHistory) -> None:
-        if life.wishes:
-            subscription = self._random.choice(list(life.wishes))
-            wish = life.wishes.pop(subscription)
-            wish.missed += self._untold(subscription)
-            wish.confirmed.end(self._world.now)
-            self.gone.append(wish)
+        if life.subscriptions:
+            subscription = self._random.choice(list(life.subscriptions))
+            history = life.subscriptions.pop(subscription)
+            history.missed += self._untold(subscription)
+            history.confirmed.end(self._world.now)
+            self.gone.append(history)
             self._say(UnsubscribeRequested(subscription))
 
     def _flush(self, life: ClientHistory) -> None:  # noqa: ARG002
@@ -274,7 +276,7 @@ class SimApplication:
 
     def _settle_within(self, life: ClientHistory, seconds: float) -> None:
         token = self._number()
-        self.settling[token] = list(life.wishes.values())
+        self.settling[token] = list(life.subscriptions.values())
         self._say(Asked(SettlementRequest(token, seconds)))
 
     def _leave(self, life: ClientHistory) -> None:

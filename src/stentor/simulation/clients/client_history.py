@@ -50,14 +50,14 @@ class SubscriptionHistory:
 class ClientHistory:
     """One life of a client, from a start of its host to its end. `linked` is when it said that it was connected."""
 
-    __slots__ = ("ended", "halted", "incarnation", "leaving", "linked", "name", "node", "wishes")
+    __slots__ = ("ended", "halted", "incarnation", "leaving", "linked", "name", "node", "subscriptions")
 
     def __init__(self, name: str, incarnation: int) -> None:
         self.name = name
         self.incarnation = incarnation
         self.linked = ActivePeriods()
         self.node = ""  # the broker that it was connected with last
-        self.wishes: dict[SubscriptionId, SubscriptionHistory] = {}
+        self.subscriptions: dict[SubscriptionId, SubscriptionHistory] = {}
         self.halted: Refusal | None = None
         self.leaving = False
         self.ended = False
@@ -68,5 +68,5 @@ class ClientHistory:
 
     def unlink(self, now: int) -> None:
         self.linked.end(now)
-        for wish in self.wishes.values():
-            wish.confirmed.end(now)
+        for history in self.subscriptions.values():
+            history.confirmed.end(now)

@@ -65,7 +65,7 @@ class Brokers:
         if (self.members, self.ended) != before:
             for client in self._clients:
                 self._vouch(client)
-        self._later(repository, lambda: repository.handle(AccessShared(told.token)))
+        self._later(repository, lambda: repository.handle(AccessShared(told.topic, told.token)))
 
     def _vouch(self, client: Linked) -> None:
         """What is told late is still what is so by then."""

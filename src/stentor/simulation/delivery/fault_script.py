@@ -42,7 +42,7 @@ class FaultScript:
             "reader-leave": self._unsubscribe,
             "leave-elsewhere": self._leave_from_elsewhere,
             "rival-reader": self._rival_reader,
-            "rival-author": self._rival_author,
+            "rival-author": self._rival_publisher,
             "roam": self._roam,
             "partition": self._partition,
             "sync-error": self._sync_error,
@@ -79,7 +79,7 @@ class FaultScript:
             if repository.returning and not repository.dead:
                 self._add_back(repository)
             elif repository.joining and not repository.leaving and repository.short in members:
-                self._participants.owner.wish(
+                self._participants.owner.request(
                     TopicTask.ADD_REPOSITORY,
                     members,
                     repositories=(repository.short,),
@@ -87,13 +87,13 @@ class FaultScript:
                 )
             elif repository.leaving and not repository.left and not repository.dead:
                 others = [name for name in members if name != repository.short]
-                self._participants.owner.wish(TopicTask.REMOVE_REPOSITORY, others, repositories=(repository.short,))
+                self._participants.owner.request(TopicTask.REMOVE_REPOSITORY, others, repositories=(repository.short,))
 
     def accept_losses(self) -> None:
         """Somebody accepts that what was acknowledged, and nobody has who may come back, is lost."""
         history = self._world.history
-        for depot in self._participants.serving():
-            repository = depot.repository
+        for process in self._participants.serving():
+            repository = process.repository
             if repository is None or not repository.is_open:
                 continue
             if all(each.alive or each.dead for each in self._participants.repositories.values()):
@@ -119,14 +119,14 @@ class FaultScript:
         self._mends[number] = over
         self._world.after(self._world.random.randrange(shortest, longest) * MILLISECOND, over)
 
-    def _depot(self) -> SimRepository | None:
+    def _choose_repository(self) -> SimRepository | None:
         repositories = self._participants.serving()
         return self._world.random.choice(repositories) if repositories else None
 
     # ---- repositories
 
     def _kill(self) -> bool:
-        repository = self._depot()
+        repository = self._choose_repository()
         if repository is not None:
             repository.crash("killed")
             self._soon(repository.start)
@@ -148,14 +148,14 @@ class FaultScript:
         return len(victims) > 1
 
     def _cut_power(self) -> bool:
-        repository = self._depot()
+        repository = self._choose_repository()
         if repository is not None:
             repository.cut_power()
             self._soon(repository.start)
         return repository is not None
 
     def _cut_in_commit(self) -> bool:
-        repository = self._depot()
+        repository = self._choose_repository()
         if repository is not None:
             repository.ledgers.is_torn = True
             self._soon(repository.start)
@@ -172,7 +172,7 @@ class FaultScript:
 
     def _death(self) -> bool:
         """One dies for ever, as long as another one for the same unit is left that has caught up."""
-        repository = self._depot()
+        repository = self._choose_repository()
         if repository is None or not self._has_heir(repository):
             return False
         repository.die()
@@ -190,52 +190,52 @@ class FaultScript:
             and each.settings.unit == unit
         ]
 
-    def _has_heir(self, depot: SimRepository) -> bool:
+    def _has_heir(self, process: SimRepository) -> bool:
         """Whether another one for the same unit has had all that this one has: one that slept through the end of a
         former topic knows nothing of this one.
         """
-        return any(each.has_caught_up for each in self._survivors(depot, mates=True))
+        return any(each.has_caught_up for each in self._survivors(process, mates=True))
 
     def _sync_error(self) -> bool:
-        repository = self._depot()
+        repository = self._choose_repository()
         if repository is not None:
             repository.disk.faults = _SYNC_ERROR
             self._soon(lambda: self._repair(repository), 300)
         return repository is not None
 
     def _disk_full(self) -> bool:
-        repository = self._depot()
+        repository = self._choose_repository()
         if repository is not None:
             repository.disk.faults = _FULL
             self._soon(lambda: self._repair(repository))
         return repository is not None
 
-    def _repair(self, depot: SimRepository) -> None:
-        depot.disk.faults = SOUND_DISK
-        depot.start()
+    def _repair(self, process: SimRepository) -> None:
+        process.disk.faults = SOUND_DISK
+        process.start()
 
     def _rot(self) -> bool:
         """Only where another one has the same: what is nowhere else cannot be repaired, and what was synced last no
         ledger can tell from what a power cut has torn (decision 19).
         """
-        repository = self._depot()
+        repository = self._choose_repository()
         if repository is None:
             return False
         heirs = [each for each in self._survivors(repository, mates=True) if each.has_caught_up]
-        has_copy = any(each.shelf.has_all_of(repository.shelf) for each in heirs)
+        has_copy = any(each.contents.has_all_of(repository.contents) for each in heirs)
         return has_copy and repository.rot(self._world.random)
 
     def _rot_body(self) -> bool:
         """Also where nobody else has the same: then it must be told that it is lost."""
-        repository = self._depot()
+        repository = self._choose_repository()
         return repository is not None and repository.rot(self._world.random, bodies=True)
 
     def accept_damage(self) -> None:
         """An operator looks after damage that nobody mends."""
-        for depot in self._participants.serving():
-            repository = depot.repository
-            if repository is not None and repository.damage.is_found and not self._participants.owner.wishes:
-                self._participants.owner.wish(TopicTask.ACCEPT_LOSS, [depot.short])
+        for process in self._participants.serving():
+            repository = process.repository
+            if repository is not None and repository.damage.is_found and not self._participants.owner.requests:
+                self._participants.owner.request(TopicTask.ACCEPT_LOSS, [process.short])
 
     # ---- clients and links
 
@@ -279,7 +279,7 @@ class FaultScript:
             return False
         holder, number = self._world.random.choice(there), len(self._participants.subscribers)
         page, slowness = holder.page, holder.slowness
-        rival = self._participants.kinds.reader(
+        rival = self._participants.kinds.subscriber(
             self._world, holder.short, page.since, holder.condition, slowness, f"{holder.name}#{number}"
         )
         rival.revoked = holder.revoked
@@ -288,13 +288,15 @@ class FaultScript:
         rival.start()
         return True
 
-    def _rival_author(self) -> bool:
+    def _rival_publisher(self) -> bool:
         there = [each for each in self._participants.publishers if each.alive and not each.ended]
         if not there:
             return False
         holder, plan = self._world.random.choice(there), self._participants.plan
         seat = f"{holder.short}#{len(self._participants.publishers)}"
-        rival = self._participants.kinds.author(self._world, holder.short, max(plan.events // 2, 2), plan.pause, seat)
+        rival = self._participants.kinds.publisher(
+            self._world, holder.short, max(plan.events // 2, 2), plan.pause, seat
+        )
         rival.revoked = holder.revoked
         self._participants.publishers.append(rival)
         self._world.contested.add(rival.name)
@@ -331,7 +333,7 @@ class FaultScript:
                 history.unsubscribe(page)
 
         leaver = self._participants.add_leaver(subscriber)
-        leaver.wish(TopicTask.LEAVE, self._participants.members(), leave, name=subscriber.short)
+        leaver.request(TopicTask.LEAVE, self._participants.members(), leave, name=subscriber.short)
         self._soon(subscriber.subscribe_again)
         return True
 
@@ -385,7 +387,7 @@ class FaultScript:
     def _join(self) -> bool:
         if len(self._participants.repositories) >= 6:
             return False
-        repository = self._participants.add_depot(
+        repository = self._participants.add_repository(
             draw_unit(self._world.random) if self._participants.plan.nodes else ""
         )
         repository.start()
@@ -398,7 +400,7 @@ class FaultScript:
             repository.member = receipt.code is None
 
         members = self._participants.members()
-        self._participants.owner.wish(
+        self._participants.owner.request(
             TopicTask.ADD_REPOSITORY,
             members,
             joined,
@@ -408,7 +410,7 @@ class FaultScript:
         return True
 
     def _leave(self) -> bool:
-        repository = self._depot()
+        repository = self._choose_repository()
         if (
             repository is None
             or repository.leaving
@@ -418,7 +420,7 @@ class FaultScript:
         if self._participants.plan.hold and repository.settings.unit and not self._survivors(repository, mates=True):
             return False  # publishers in its unit would be turned away
         repository.leaving = True
-        self._participants.owner.wish(TopicTask.REMOVE_REPOSITORY, others, repositories=(repository.short,))
+        self._participants.owner.request(TopicTask.REMOVE_REPOSITORY, others, repositories=(repository.short,))
         return True
 
     def _return(self) -> bool:
@@ -435,17 +437,17 @@ class FaultScript:
         self._add_back(repository)
         return True
 
-    def _add_back(self, depot: SimRepository) -> None:
+    def _add_back(self, process: SimRepository) -> None:
         def added(receipt: RegistrationReceipt) -> None:
-            depot.leaving = depot.leaving and receipt.code is not None
+            process.leaving = process.leaving and receipt.code is not None
 
-        others = [name for name in self._participants.members() if name != depot.short]
-        self._participants.owner.wish(
+        others = [name for name in self._participants.members() if name != process.short]
+        self._participants.owner.request(
             TopicTask.ADD_REPOSITORY,
-            others or [depot.short],
+            others or [process.short],
             added,
-            repositories=(depot.short,),
-            principals=(depot.principal,),
+            repositories=(process.short,),
+            principals=(process.principal,),
         )
 
     def _outlive(self) -> bool:
@@ -453,7 +455,10 @@ class FaultScript:
         again, hears late what others have, and they die while it fetches that.
         """
         random, world, participants = self._world.random, self._world, self._participants
-        repository, others = self._depot(), [each for each in participants.serving() if not each.settings.unit]
+        repository, others = (
+            self._choose_repository(),
+            [each for each in participants.serving() if not each.settings.unit],
+        )
         if repository is None or repository.settings.unit or len(others) < 2:
             return False
         repository.crash("killed")
@@ -474,8 +479,8 @@ class FaultScript:
             publisher.crash()
             self._soon(publisher.start, 200)
 
-    def _kill_all(self, depots: Sequence[SimRepository]) -> None:
-        for repository in depots:
+    def _kill_all(self, processes: Sequence[SimRepository]) -> None:
+        for repository in processes:
             repository.crash("killed with others")
             self._soon(repository.start, 6500, 3500)  # by then whoever is left has gone on without them
 
@@ -487,7 +492,7 @@ class FaultScript:
             return False
         someone = random.choice(people)
         role = "publisher" if someone in self._participants.publishers else "subscriber"
-        self._participants.owner.wish(TopicTask.REVOKE, self._participants.members(), role=role, name=someone.short)
+        self._participants.owner.request(TopicTask.REVOKE, self._participants.members(), role=role, name=someone.short)
         for each in people:
             each.revoked |= each.short == someone.short
         return True

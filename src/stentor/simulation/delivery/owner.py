@@ -37,7 +37,7 @@ class SimOwner(SimProcess):
 
     def __init__(self, world: DeliveryWorld, name: str = "owner", principal: str = "owner", token: int = 0) -> None:
         super().__init__(world, name, principal)
-        self.wishes: deque[OwnerRequest] = deque()  # of which the first one is asked for
+        self.requests: deque[OwnerRequest] = deque()  # of which the first one is asked for
         self.refused: list[RegistrationReceipt] = []
         self.believed = BundleMembers()  # all repositories that there are
         self._token = token  # the last one that was used: no two of a run are the same
@@ -51,7 +51,7 @@ class SimOwner(SimProcess):
         self.connect()
         self._ask()
 
-    def wish(
+    def request(
         self,
         task: TopicTask,
         ask: Sequence[str],
@@ -60,20 +60,20 @@ class SimOwner(SimProcess):
     ) -> None:
         self._token += 1
         registration = Registration(TOPIC, self.name, token=self._token, task=task, principal=self.principal, **details)  # type: ignore[arg-type]
-        self.wishes.append(OwnerRequest(registration, ask, then))
+        self.requests.append(OwnerRequest(registration, ask, then))
 
     def _ask(self) -> None:
         self._ask_now()
         self.later(_AGAIN, self._ask)
 
     def _ask_now(self) -> None:
-        if self.wishes:
-            self.handle(RequestDue(self.world.random.choice(self.wishes[0].ask)))
+        if self.requests:
+            self.handle(RequestDue(self.world.random.choice(self.requests[0].ask)))
 
     def step(self, now: int, happened: Input) -> list[Effect]:  # noqa: ARG002
         match happened:
-            case RequestDue(to) if self.wishes:
-                registration = msgspec.structs.replace(self.wishes[0].registration, after=self.world.brokers.ended)
+            case RequestDue(to) if self.requests:
+                registration = msgspec.structs.replace(self.requests[0].registration, after=self.world.brokers.ended)
                 return [SendLetter(request_topic(self.name, to), (registration,))]
             case LetterReceived():
                 for event in happened.events:
@@ -84,15 +84,15 @@ class SimOwner(SimProcess):
         return []
 
     def _receive(self, receipt: RegistrationReceipt) -> None:
-        if not self.wishes or receipt.token != self.wishes[0].registration.token:
+        if not self.requests or receipt.token != self.requests[0].registration.token:
             return
         if (receipt.sender, receipt.token) not in self.world.history.receipts:
             self.accuse("forged-receipt", f"{receipt.sender} never said {receipt}")
         if receipt.code is Refusal.BUSY or (receipt.code is Refusal.UNKNOWN and "earlier" in receipt.reason):
             return  # that one has a topic of this name which was deleted: another one is asked, or this one again
-        wish = self.wishes.popleft()
+        request = self.requests.popleft()
         if receipt.code is not None:
             self.refused.append(receipt)
-        if wish.then is not None:
-            wish.then(receipt)
+        if request.then is not None:
+            request.then(receipt)
         self.later(0, self._ask_now)

@@ -27,11 +27,11 @@ class Kinds(NamedTuple):
     """The classes of the participants: bare processes, or whole nodes."""
 
     owner: type[SimOwner] = SimOwner
-    depot: type[SimRepository] = SimRepository
-    author: type[SimPublisher] = SimPublisher
-    scribe: type[SimResumingPublisher] = SimResumingPublisher
-    reader: type[SimSubscriber] = SimSubscriber
-    scholar: type[SimStoredReader] = SimStoredReader
+    repository: type[SimRepository] = SimRepository
+    publisher: type[SimPublisher] = SimPublisher
+    resuming_publisher: type[SimResumingPublisher] = SimResumingPublisher
+    subscriber: type[SimSubscriber] = SimSubscriber
+    stored_reader: type[SimStoredReader] = SimStoredReader
     stranger: type[Stranger] = Stranger
 
 
@@ -57,18 +57,18 @@ class Participants:
         )
         world.are_clocks_set_back = plan.clocks
         for unit in ("",) * plan.repositories + plan.finer:
-            self.add_depot(unit)
-        kind = kinds.scribe if plan.scribes else kinds.author
-        self.publishers = [kind(world, f"author{place}", plan.events, plan.pause) for place in range(plan.authors)]
+            self.add_repository(unit)
+        kind = kinds.resuming_publisher if plan.resumes else kinds.publisher
+        self.publishers = [kind(world, f"author{place}", plan.events, plan.pause) for place in range(plan.publishers)]
         if plan.wrong_clocks:
             for publisher in self.publishers:
                 publisher.wrong_clocks = Random(f"{seed}/clock/{publisher.short}")
         self.subscribers = [self._reader(place) for place in range(plan.readers)]
-        self.stored_readers = [kinds.scholar(world, "scholar")] if plan.scholars else []
+        self.stored_readers = [kinds.stored_reader(world, "scholar")] if plan.reads_at_rest else []
         twins = [self.owner, *self.stored_readers]
         self.strangers = [kinds.stranger(world, self.members, twins, seed)] if plan.strangers else []
 
-    def add_depot(self, unit: str = "") -> SimRepository:
+    def add_repository(self, unit: str = "") -> SimRepository:
         plan = self.plan
         name = "abcdefgh"[len(self.repositories)]
         settings = RepositorySettings(
@@ -92,7 +92,7 @@ class Participants:
             age_unit=AGE_UNIT,
             mail=TOPIC if plan.mail else MAIL,
         )
-        repository = self.repositories[name] = self.kinds.depot(self.world, name, settings, self._seed)
+        repository = self.repositories[name] = self.kinds.repository(self.world, name, settings, self._seed)
         self.owner.believed.principals[name] = repository.principal
         if plan.wrong_clocks:
             repository.wrong_clocks = Random(f"{self._seed}/clock/{name}")
@@ -105,10 +105,10 @@ class Participants:
         epoch = f"epoch {random.choice(list(self.repositories))}:{random.randrange(6, 24)}"
         since = random.choice(("now", "now", "beginning", "beginning", epoch, epoch, "time 30000000000"))
         if self.plan.mail:
-            return self.kinds.reader(
+            return self.kinds.subscriber(
                 self.world, f"reader{place}", "now", mail_condition(f"reader{place}"), self.plan.slowness
             )
-        return self.kinds.reader(self.world, f"reader{place}", since, self.draw_condition(), self.plan.slowness)
+        return self.kinds.subscriber(self.world, f"reader{place}", since, self.draw_condition(), self.plan.slowness)
 
     def draw_condition(self) -> Condition | None:
         random = self.world.random
@@ -144,13 +144,13 @@ class Participants:
         sleeper = world.random.choice(list(self.repositories.values()))
         sleeper.crash("sleeps")
         others = [name for name, repository in self.repositories.items() if repository is not sleeper]
-        self.owner.wish(TopicTask.DELETE, others)
+        self.owner.request(TopicTask.DELETE, others)
         self._obey()
         while world.seen["deleted"] < len(others):
             world.schedule.run(world.now + 20 * MILLISECOND)
         world.schedule.run(world.now + 40 * MILLISECOND)
         world.history.delete()
-        sleeper.shelf.is_former, sleeper.has_caught_up = True, False
+        sleeper.contents.is_former, sleeper.has_caught_up = True, False
         self._create(others)
         world.after(world.random.randrange(1, self.plan.duration), sleeper.start)
 
@@ -159,7 +159,7 @@ class Participants:
         members = tuple(self.repositories)
         owner, ended = self.owner, self.world.brokers.ended
         for name in asked:
-            owner.wish(
+            owner.request(
                 TopicTask.CREATE,
                 (name,),
                 repositories=members,
@@ -171,17 +171,17 @@ class Participants:
                 hold=self.plan.hold,
             )
         for publisher in self.publishers if not self.plan.mail else ():
-            owner.wish(TopicTask.GRANT, asked, role="publisher", name=publisher.short, holder=publisher.principal)
+            owner.request(TopicTask.GRANT, asked, role="publisher", name=publisher.short, holder=publisher.principal)
         for subscriber in self.subscribers if not self.plan.mail else ():
-            owner.wish(TopicTask.GRANT, asked, role="subscriber", name=subscriber.short)
+            owner.request(TopicTask.GRANT, asked, role="subscriber", name=subscriber.short)
         for stored_reader in self.stored_readers:
-            owner.wish(TopicTask.GRANT, asked, role="subscriber", name=stored_reader.short)
+            owner.request(TopicTask.GRANT, asked, role="subscriber", name=stored_reader.short)
         self._obey()
 
     def _obey(self) -> None:
         schedule, limit = self.world.schedule, self.world.now + _OBEYED_WITHIN
-        while self.owner.wishes:
-            assert schedule.now < limit, f"nobody does in peace what the owner wants: {self.owner.wishes[0]}"
+        while self.owner.requests:
+            assert schedule.now < limit, f"nobody does in peace what the owner wants: {self.owner.requests[0]}"
             schedule.run(schedule.now + 20 * MILLISECOND)
         schedule.run(schedule.now + 40 * MILLISECOND)
         assert not self.owner.refused, self.owner.refused

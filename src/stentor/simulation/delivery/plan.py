@@ -37,7 +37,7 @@ _HELD = (("north", "south"), ("north", "north", "south"), ("north", "south", "no
 class DeliveryPlan(msgspec.Struct, frozen=True, kw_only=True):
     repositories: int  # that serve everyone
     copies: int
-    authors: int
+    publishers: int
     readers: int
     events: int  # of each publisher
     pause: int  # between a publisher's turns
@@ -51,8 +51,8 @@ class DeliveryPlan(msgspec.Struct, frozen=True, kw_only=True):
     nodes: tuple[str, ...] = ()  # brokers in units, among which clients roam
     finer: tuple[str, ...] = ()  # units that have a repository of their own
     hold: bool = False  # events are held at the borders of top-level units
-    scribes: bool = False  # publishers resume their streams
-    scholars: bool = False  # somebody reads what is stored at rest
+    resumes: bool = False  # publishers resume their streams
+    reads_at_rest: bool = False  # somebody reads what is stored at rest
     nameless: bool = False  # the topic is older than members' principals: repositories write down their own
     strangers: bool = False  # somebody overhears all letters, and answers in the name of repositories
     clocks: bool = False  # publishers' clocks are set back between their lives
@@ -72,7 +72,7 @@ def draw_plan(random: Random) -> DeliveryPlan:
     return DeliveryPlan(
         repositories=repositories,
         copies=random.randint(1, min(3, repositories)),
-        authors=random.choices((1, 2, 3), (50, 35, 15))[0],
+        publishers=random.choices((1, 2, 3), (50, 35, 15))[0],
         readers=random.choices((1, 2, 3, 4), (35, 35, 20, 10))[0],
         events=random.randrange(4, 16) * (8 if large else 1),
         pause=random.choice((20, 60, 120)) * MILLISECOND,
@@ -140,12 +140,12 @@ def draw_visits(random: Random, plan: DeliveryPlan) -> DeliveryPlan:
     return msgspec.structs.replace(plan, visits=True, weather=LetterFaults(), strikes=tuple(sorted(ends)))
 
 
-def draw_scribes(random: Random, plan: DeliveryPlan) -> DeliveryPlan:
+def draw_resuming_publishers(random: Random, plan: DeliveryPlan) -> DeliveryPlan:
     """In some worlds publishers go on with their numbers, and crash oftener."""
     if random.random() >= 0.25:
         return plan
     crashes = [(random.randrange(plan.duration), "author-crash") for _ in range(random.randrange(4))]
-    return msgspec.structs.replace(plan, scribes=True, strikes=tuple(sorted((*plan.strikes, *crashes))))
+    return msgspec.structs.replace(plan, resumes=True, strikes=tuple(sorted((*plan.strikes, *crashes))))
 
 
 def draw_rot(random: Random, plan: DeliveryPlan) -> DeliveryPlan:
@@ -227,8 +227,8 @@ def draw_departures(random: Random, plan: DeliveryPlan) -> DeliveryPlan:
     return msgspec.structs.replace(plan, strikes=tuple(sorted((*plan.strikes, *leaves))))
 
 
-def draw_scholars(random: Random, plan: DeliveryPlan) -> DeliveryPlan:
-    return msgspec.structs.replace(plan, scholars=random.random() < 0.3)
+def draw_stored_readers(random: Random, plan: DeliveryPlan) -> DeliveryPlan:
+    return msgspec.structs.replace(plan, reads_at_rest=random.random() < 0.3)
 
 
 def draw_strangers(random: Random, plan: DeliveryPlan) -> DeliveryPlan:
@@ -265,12 +265,12 @@ def draw_mail(random: Random, plan: DeliveryPlan) -> DeliveryPlan:
     if plan.nodes or random.random() >= 0.15:
         return plan
     strikes = tuple(strike for strike in plan.strikes if strike[1] not in ("revoke", "reader-leave", "leave-elsewhere"))
-    return msgspec.structs.replace(plan, mail=True, scholars=False, former=False, strikes=strikes)
+    return msgspec.structs.replace(plan, mail=True, reads_at_rest=False, former=False, strikes=strikes)
 
 
 def draw_former(random: Random, plan: DeliveryPlan) -> DeliveryPlan:
     """In a few worlds somebody has slept through the end of another topic of the same name, and letters have, too."""
-    if plan.repositories < 2 or plan.scribes or plan.visits or plan.nameless or random.random() >= 0.15:
+    if plan.repositories < 2 or plan.resumes or plan.visits or plan.nameless or random.random() >= 0.15:
         return plan
     echoes = [(random.randrange(plan.duration), "echo") for _ in range(random.randrange(6))]
     return msgspec.structs.replace(plan, former=True, strikes=tuple(sorted((*plan.strikes, *echoes))))

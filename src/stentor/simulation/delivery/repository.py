@@ -88,7 +88,7 @@ class SimRepository(SimProcess):
         self.wrong_clocks: Random | None = None  # draws a wrong clock for each life, if it is given
         self._clock_error = 0
         self._came = Arrivals()  # in this life, by its clock
-        self.shelf = world.history.disks[name] = DiskContents(settings.unit)
+        self.contents = world.history.disks[name] = DiskContents(settings.unit)
         world.history.stored_times.clocks[name] = lambda: self.wall
         self._horizon = 0
         self._registered: dict[int, tuple[str, ...]] = {}  # keys of what was registered when an owner asked, by token
@@ -158,10 +158,10 @@ class SimRepository(SimProcess):
 
     def look_into(self, holdings: LedgerContents) -> None:
         """A machine begins with what its ledger holds."""
-        self.shelf.facts = dict(holdings.facts)
+        self.contents.facts = dict(holdings.facts)
         for key, value in holdings.facts.items():
             self._note_progress(key, value)
-        if (lost := self.shelf.open(holdings.lines, self.world.now)) is not None:
+        if (lost := self.contents.open(holdings.lines, self.world.now)) is not None:
             self.accuse("lost-commit", f"{self.short} opened its ledger without {lost}")
         self._untold.clear()
         self._came.clear()
@@ -170,7 +170,7 @@ class SimRepository(SimProcess):
     def forget_dropped(self, repository: TopicRepository) -> None:
         """A machine knows what its ledger held: what an earlier one was about to throw away is no more."""
         for stream in repository.log.streams.values():
-            self.shelf.forget(stream.id, stream.floor)
+            self.contents.forget(stream.id, stream.floor)
         self._horizon = repository.log.horizon
 
     def crash(self, why: str = "crash") -> None:
@@ -186,7 +186,7 @@ class SimRepository(SimProcess):
     def die(self) -> None:
         """For ever, with its disk."""
         self.crash("dies")
-        self.dead = self.shelf.dead = True
+        self.dead = self.contents.dead = True
 
     def cut_short(self) -> None:
         if self.world.random.random() < 0.5:
@@ -202,8 +202,8 @@ class SimRepository(SimProcess):
         entrusted = list(self.world.history.entrusted)
         is_rotten = rot_body(self.disk, random, entrusted) if bodies else rot_anything(self.disk, random)
         if is_rotten:
-            for stream, spans in self.shelf.durable.items():
-                self.shelf.doubtful[stream].update(spans)
+            for stream, spans in self.contents.durable.items():
+                self.contents.doubtful[stream].update(spans)
             self.rotten = True
             self.note("bit rot")
         return is_rotten
@@ -243,7 +243,7 @@ class SimRepository(SimProcess):
             self._is_opening = False
             if self.link:
                 self.world.brokers.greet(self)  # what they told before was not heard
-            if missing := self._traces.missing(self.shelf):
+            if missing := self._traces.missing(self.contents):
                 self.accuse("untold", f"{self.short} has told of {missing} in none of its lives")
 
     def check_noted(self, rows: Iterable[Trace]) -> None:
@@ -252,7 +252,7 @@ class SimRepository(SimProcess):
                 self.accuse("false-trace", f"{self.short} traced {row}, which it has not written down")
 
     def _is_noted(self, row: Trace) -> bool:
-        return self.shelf.has_noted(row.subscriber, (row.source_id, row.life), trace_checker.spans_of(row))
+        return self.contents.has_noted(row.subscriber, (row.source_id, row.life), trace_checker.spans_of(row))
 
     def _tell_traces(self) -> None:
         assert self.repository is not None
@@ -268,16 +268,16 @@ class SimRepository(SimProcess):
 
     def written(self, commit: Commit) -> None:
         self._untold[commit.token] = [each.line for each in commit.entries if isinstance(each, Record)]
-        self.shelf.store((entry.line for entry in commit.entries if isinstance(entry, Record)), self.world.now)
+        self.contents.store((entry.line for entry in commit.entries if isinstance(entry, Record)), self.world.now)
         if self.settings.unit and not self.world.history.hold:
             self._check_chosen(entry for entry in commit.entries if isinstance(entry, Record))
         for entry in commit.entries:
             if isinstance(entry, Fact) and entry.value is not None:
-                self.shelf.facts[entry.key] = entry.value
+                self.contents.facts[entry.key] = entry.value
                 self._note_progress(entry.key, entry.value)
                 self.world.history.begin(self.short, entry.key, entry.value)
             elif isinstance(entry, Fact) and entry.key.startswith(PROGRESS):
-                self.shelf.unsubscribe(entry.key.removeprefix(PROGRESS))
+                self.contents.unsubscribe(entry.key.removeprefix(PROGRESS))
 
     def _check_chosen(self, records: Iterable[Record]) -> None:
         """A storage for a unit keeps no event that nobody there wants."""
@@ -293,9 +293,9 @@ class SimRepository(SimProcess):
         if key.startswith(PROGRESS):
             name = key.removeprefix(PROGRESS)
             done = SubscriberProgress.recall(name, SubscriptionRecord(""), value).done
-            self.shelf.progress[name] = Numbers(done)
+            self.contents.progress[name] = Numbers(done)
             for stream, spans in done.items():  # what is done with of lives that are closed is not written down again
-                self.shelf.noted.setdefault(name, Numbers())[stream].update(spans)
+                self.contents.noted.setdefault(name, Numbers())[stream].update(spans)
 
     def failed(self, error: AssertionError) -> None:
         self.accuse("raised", f"{self.short} cannot commit: {error}")
@@ -308,7 +308,7 @@ class SimRepository(SimProcess):
     def read(self, ledger: str, excerpt: Excerpt) -> None:  # noqa: ARG002
         self.world.seen["damaged"] += len(excerpt.damaged)
         for line in (record.line for record in excerpt.records if record.line.kind is RecordKind.EVENTS):
-            self.shelf.doubtful[line.stream].remove(line.first, line.last)  # it is as it was
+            self.contents.doubtful[line.stream].remove(line.first, line.last)  # it is as it was
 
     def _collect(self, collect: Collect) -> None:
         try:
@@ -317,7 +317,7 @@ class SimRepository(SimProcess):
             self.note(f"cannot collect: {error}")
         assert self.repository is not None
         for stream in self.repository.log.streams.values():
-            self.world.seen["collected"] += len(self.shelf.durable[stream.id].within(1, stream.floor))
+            self.world.seen["collected"] += len(self.contents.durable[stream.id].within(1, stream.floor))
             self.world.history.collect(self.short, stream.id, stream.floor)
 
     def _discard(self, discard: Discard) -> None:  # noqa: ARG002
@@ -337,7 +337,7 @@ class SimRepository(SimProcess):
         self.ledgers.discard(TOPIC)
         if registry.deleted:
             self.world.seen["deleted"] += 1
-            self.shelf = self.world.history.disks[self.short] = DiskContents(self.settings.unit)
+            self.contents = self.world.history.disks[self.short] = DiskContents(self.settings.unit)
             self._traces = trace_checker.KeptTraces()
             return
         self.left = True
@@ -428,10 +428,10 @@ class SimRepository(SimProcess):
         repository = self.repository
         if repository is None:
             return
-        self.has_caught_up |= repository.gossip.ready and not self.shelf.is_former
+        self.has_caught_up |= repository.gossip.ready and not self.contents.is_former
         if repository.damage.is_found:
             for key, stream in repository.log.streams.items():
-                self.shelf.told_damaged[key].update(stream.damaged)
+                self.contents.told_damaged[key].update(stream.damaged)
         if repository.log.horizon <= self._horizon:
             return
         required = self._required(repository)

@@ -37,7 +37,7 @@ class FabricMischief(FaultScript):
 
     def _stop_repository(self) -> bool:
         """It tells its last traces, then it ends, as a supervisor has it."""
-        repository = self._depot()
+        repository = self._choose_repository()
         if not isinstance(repository, HousedRepository):
             return False
         repository.handle(Conclude())
@@ -48,7 +48,7 @@ class FabricMischief(FaultScript):
 
     def _stumble(self) -> bool:
         """A machine fails at the next letter: another one takes its place, and the sender is not heard for a minute."""
-        repository = self._depot()
+        repository = self._choose_repository()
         if repository is None or not isinstance(repository.repository, WatchedRepository):
             return False
         repository.repository.stumbles = True

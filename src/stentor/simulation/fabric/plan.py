@@ -1,5 +1,6 @@
 """A fabric plan: who takes part, what happens to them by name, and what happens to links, hosts and disks."""
 
+from collections.abc import Callable, Mapping
 from random import Random
 
 import msgspec
@@ -9,11 +10,11 @@ from stentor.simulation.delivery.plan import (
     DeliveryPlan,
     draw_brief_lives,
     draw_plan,
+    draw_resuming_publishers,
     draw_returns,
     draw_rivals,
     draw_rot,
-    draw_scholars,
-    draw_scribes,
+    draw_stored_readers,
     draw_strangers,
     draw_strikes,
     draw_units,
@@ -37,6 +38,19 @@ NODES: dict[str, tuple[int, ...]] = {
 }
 
 
+# By the names of their random numbers, which stay whatever the functions are called.
+_DRAWS: Mapping[str, Callable[[Random, DeliveryPlan], DeliveryPlan]] = {
+    "draw_units": draw_units,
+    "draw_scribes": draw_resuming_publishers,
+    "draw_returns": draw_returns,
+    "draw_rivals": draw_rivals,
+    "draw_brief_lives": draw_brief_lives,
+    "draw_scholars": draw_stored_readers,
+    "draw_strangers": draw_strangers,
+    "draw_rot": draw_rot,
+}
+
+
 def draw_fabric(seed: int) -> DeliveryPlan:
     """Links take longer to be found broken than letters to be sent again, so troubles last longer than in delivery."""
     random = Random(f"{seed}/fabric")
@@ -48,17 +62,8 @@ def draw_fabric(seed: int) -> DeliveryPlan:
         events=random.randrange(6, 24),
         strikes=draw_strikes(random, duration),
     )
-    for draw in (
-        draw_units,
-        draw_scribes,
-        draw_returns,
-        draw_rivals,
-        draw_brief_lives,
-        draw_scholars,
-        draw_strangers,
-        draw_rot,
-    ):
-        plan = draw(Random(f"{seed}/fabric/{draw.__name__}"), plan)
+    for stream, draw in _DRAWS.items():
+        plan = draw(Random(f"{seed}/fabric/{stream}"), plan)
     strikes = [strike for strike in plan.strikes if strike[1] not in _NOT_HERE]
     for what, share in _OF_NODES.items():
         strikes += [(random.randrange(duration), what)] * (random.random() < share)

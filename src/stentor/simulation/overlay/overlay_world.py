@@ -29,7 +29,7 @@ from stentor.protocols.connection.outbox import Outbox, Unflushed
 from stentor.protocols.dissemination.broker_subscription import BrokerSubscription
 from stentor.protocols.dissemination.forwarder import Forwarder
 from stentor.simulation.checkers.network_oracle import BrokerView
-from stentor.simulation.clients.workload import Interest as Wish
+from stentor.simulation.clients.workload import Interest
 from stentor.simulation.outcome import Anomaly
 from stentor.simulation.replay_trace import ReplayTrace
 from stentor.simulation.validation import validate_sometimes
@@ -119,7 +119,7 @@ class SimBroker:
         self.numbers = numbers
         self._path_length = path_length
         self.boot = 0
-        self.wishes: dict[int, Wish] = {}
+        self.interests: dict[int, Interest] = {}
         self._last = 0
         self._subscriptions: dict[int, BrokerSubscription[Outbox]] = {}
         self._nobody: Outbox = Mailbox(LinkId(0))
@@ -137,7 +137,7 @@ class SimBroker:
         """Begin again, with nothing but what a disk would remember."""
         self.boot += 1
         self.alive = True
-        self.wishes, self._subscriptions = {}, {}
+        self.interests, self._subscriptions = {}, {}
         path = ScopePath.parse(self.name)
         policies = ScopePolicies(Context(path).scopes)
         self.forwarder = Forwarder(_LIMITS, self.unflushed, policies, self._on_subscription_change)
@@ -159,22 +159,26 @@ class SimBroker:
     def remember(self, request: AdminRequest) -> None:
         raise AssertionError(f"nobody plans anything in this world: {request}")
 
-    def want(self, wish: Wish) -> None:
+    def want(self, interest: Interest) -> None:
         self._last += 1
-        where = Filter(wish.where) if wish.where else None
-        subscription = BrokerSubscription(self._last, SubscriptionId(self._last), self._nobody, wish.pattern, where)
-        self.wishes[self._last] = wish
+        where = Filter(interest.where) if interest.where else None
+        subscription = BrokerSubscription(self._last, SubscriptionId(self._last), self._nobody, interest.pattern, where)
+        self.interests[self._last] = interest
         self._subscriptions[self._last] = subscription
         self.forwarder.table.add(subscription)
 
     def unwant(self, number: int) -> None:
-        del self.wishes[number]
+        del self.interests[number]
         self.forwarder.table.remove(self._subscriptions.pop(number))
 
     def spot(self) -> BrokerView:
-        links = {name: each.cost for name, each in self.network.gateways.neighbours.items() if not each.suspected}
+        links = {name: each.cost for name, each in self.network.gateways.neighbours.items() if each.is_used}
         return BrokerView(
-            self.numbers, self.address, links, tuple(wish.wants for wish in self.wishes.values()), self.network
+            self.numbers,
+            self.address,
+            links,
+            tuple(interest.wants for interest in self.interests.values()),
+            self.network,
         )
 
 

@@ -169,23 +169,23 @@ class _Stage:
             elif not life.linked.open:
                 self.anomaly("disconnected", f"{life.name} is not connected long after the last fault")
             else:
-                for wish in life.wishes.values():
-                    if not wish.confirmed.open:
-                        self.anomaly("unsubscribed", f"{wish.reader.name} is not in force long after the last fault")
+                for history in life.subscriptions.values():
+                    if not history.confirmed.open:
+                        self.anomaly("unsubscribed", f"{history.reader.name} is not in force long after the last fault")
 
     def _check_deliveries(self) -> None:
         """What was published while publisher and subscriber were connected, and stayed so, was delivered."""
         sources = {life.name: life for application in self.applications for life in application.lives}
         sent = [each for each in self.oracle.events.values() if self._covered(sources[each.source].linked, each)]
         for application in self.applications:
-            for wish in [*application.gone, *application.life.wishes.values()]:
-                lost = [event for event in wish.reader.missing(sent) if self._covered(wish.confirmed, event)]
+            for history in [*application.gone, *application.life.subscriptions.values()]:
+                lost = [event for event in history.reader.missing(sent) if self._covered(history.confirmed, event)]
                 final = [event for event in lost if event.time >= self.trouble + _SETTLED]
                 if final:
-                    self.anomaly("lost-write", f"{wish.reader.name} never got {summary(final)}")
-                elif len(lost) > wish.missed and not wish.patient:
-                    told = f"was told of {wish.missed} missed"
-                    self.anomaly("poll-skip", f"{wish.reader.name} never got {summary(lost)}, {told}")
+                    self.anomaly("lost-write", f"{history.reader.name} never got {summary(final)}")
+                elif len(lost) > history.missed and not history.patient:
+                    told = f"was told of {history.missed} missed"
+                    self.anomaly("poll-skip", f"{history.reader.name} never got {summary(lost)}, {told}")
 
     def _covered(self, sessions: ActivePeriods, event: Published) -> bool:
         """Whether it was published in one of them, and the one went on long enough."""
@@ -200,9 +200,9 @@ class _Stage:
                 "published": len(self.oracle.events),
                 "delivered": self.oracle.deliveries,
                 "missed": sum(
-                    wish.missed
+                    history.missed
                     for application in self.applications
-                    for wish in [*application.gone, *application.life.wishes.values()]
+                    for history in [*application.gone, *application.life.subscriptions.values()]
                 ),
                 "fenced": sum(
                     life.halted is Refusal.FENCED for application in self.applications for life in application.lives

@@ -160,8 +160,8 @@ class _Play:
         self.anomalies += [Anomaly(each.kind, f"{when}: {each.detail}") for each in found]
 
     def _want(self, site: SimBroker) -> None:
-        wish = draw_interest(self.random)
-        self.world.act(site, "wants", lambda: site.want(wish), f"{wish.pattern} {wish.where}")
+        interest = draw_interest(self.random)
+        self.world.act(site, "wants", lambda: site.want(interest), f"{interest.pattern} {interest.where}")
 
     def statistics(self) -> dict[str, int]:
         counts = Counter({"brokers": len(self.world.brokers), "steps": self.trace.steps})

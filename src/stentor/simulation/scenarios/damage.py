@@ -123,11 +123,11 @@ class _Play(LoadedNetwork):
                 if ordeal.start <= event.time < ordeal.end
                 and (self.homes[event.source.partition(".")[0]], home) in ordeal.untouched
             ]
-            for wish in application.life.wishes.values():
-                lost = wish.reader.missing(events)
+            for history in application.life.subscriptions.values():
+                lost = history.reader.missing(events)
                 self.counts["undisturbed"] += len(events) - len(lost)
                 if lost:
-                    self.anomaly("collateral", f"{wish.reader.name} at {home} never got {summary(lost)}")
+                    self.anomaly("collateral", f"{history.reader.name} at {home} never got {summary(lost)}")
 
     def statistics(self) -> dict[str, int]:
         tolerated = {f"tolerated-{kind}": count for kind, count in self.tolerated.items()}

@@ -18,11 +18,11 @@ from stentor.simulation.delivery.plan import (
     draw_mail,
     draw_newcomers,
     draw_plan,
+    draw_resuming_publishers,
     draw_returns,
     draw_rivals,
     draw_rot,
-    draw_scholars,
-    draw_scribes,
+    draw_stored_readers,
     draw_strangers,
     draw_units,
     draw_visits,
@@ -44,13 +44,13 @@ class _Play:
         office = LetterNetwork(schedule, Random(f"{seed}/post"), TOPIC)
         self.world = DeliveryWorld(seed, schedule, ReplayTrace(keep_trace), office, [])
         plan = draw_units(Random(f"{seed}/units"), draw_plan(self.world.random))
-        plan = draw_scribes(Random(f"{seed}/scribes"), plan)
+        plan = draw_resuming_publishers(Random(f"{seed}/scribes"), plan)
         plan = draw_newcomers(Random(f"{seed}/newcomers"), plan)
         plan = draw_lives(Random(f"{seed}/lives"), plan)
         plan = draw_returns(Random(f"{seed}/returns"), plan)
         plan = draw_rivals(Random(f"{seed}/rivals"), plan)
         plan = draw_brief_lives(Random(f"{seed}/brief lives"), plan)
-        plan = draw_scholars(Random(f"{seed}/scholars"), plan)
+        plan = draw_stored_readers(Random(f"{seed}/scholars"), plan)
         plan = draw_strangers(Random(f"{seed}/strangers"), plan)
         plan = draw_visits(Random(f"{seed}/visits"), plan)
         plan = draw_rot(Random(f"{seed}/rot"), plan)

@@ -44,7 +44,7 @@ from stentor.model.messages import MARKS, Hello, SchemaDefinition, Subscription,
 from stentor.model.scope import ScopePath
 from stentor.model.stored.record import LedgerContents
 from stentor.model.trust.request_topic import request_topic
-from stentor.nodes.broker.admin import LEFT
+from stentor.nodes.broker.admin.admin_requests import LEFT
 from stentor.nodes.broker.broker import Broker
 from stentor.nodes.client import Client, Settings
 from stentor.nodes.client_api import Deliver, SubscribeRequested, TurnEnded
@@ -401,7 +401,7 @@ class _Stage:
         """The owner creates the topic, and lets everybody do what they are to do."""
         repositories = (REPOSITORY, "r9") if self.inside else (REPOSITORY,)
         principals = (REPOSITORY, ODD) if self.inside else (REPOSITORY,)
-        wishes = [
+        requests = [
             Registration(
                 TOPIC,
                 "owner",
@@ -416,7 +416,7 @@ class _Stage:
         granted = [("publisher", "shop"), ("subscriber", "till")]
         if self.inside:
             granted += [("publisher", ODD), ("subscriber", ODD)]
-        wishes += [
+        requests += [
             Registration(
                 TOPIC,
                 "owner",
@@ -429,8 +429,8 @@ class _Stage:
             )
             for role, name in granted
         ]
-        for at, wish in enumerate(wishes):
-            offered = PublishCalled(request_topic("owner", REPOSITORY), {}, write([wish]), 0)
+        for at, request in enumerate(requests):
+            offered = PublishCalled(request_topic("owner", REPOSITORY), {}, write([request]), 0)
             for happened in (offered, TurnEnded()):
                 self._tell("owner", happened, 400 * MILLISECOND + at * 10 * MILLISECOND)
         self._tell("reader", SubscribeRequested(SubscriptionId(1), "news/#", "", eager=True), 300 * MILLISECOND)

@@ -241,9 +241,9 @@ class _Stage:
                 self.anomaly("halted", f"{life.name} gave up for good: {life.halted}")
             elif not life.linked.open:
                 self.anomaly("disconnected", f"{life.name} is not connected long after the last fault")
-            for wish in life.wishes.values():
-                if not wish.confirmed.open:
-                    self.anomaly("unsubscribed", f"{wish.reader.name} is not in force long after the last fault")
+            for history in life.subscriptions.values():
+                if not history.confirmed.open:
+                    self.anomaly("unsubscribed", f"{history.reader.name} is not in force long after the last fault")
 
     def _check_pictures(self) -> None:
         """What brokers know of the network is right, at one of the times when we look."""
@@ -272,10 +272,10 @@ class _Stage:
         """What was published in the end reached everyone who wanted it."""
         final = [event for event in self.oracle.events.values() if event.time >= start]
         for application in self.applications:
-            for wish in application.life.wishes.values():
-                lost = wish.reader.missing(final)
+            for history in application.life.subscriptions.values():
+                lost = history.reader.missing(final)
                 if lost and application.life.active:
-                    self.anomaly("lost-write", f"{wish.reader.name} never got {summary(lost)}")
+                    self.anomaly("lost-write", f"{history.reader.name} never got {summary(lost)}")
 
     def _check_trees(self) -> None:
         """Where events are to go by a scope's tree, they do."""

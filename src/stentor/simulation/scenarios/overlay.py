@@ -6,6 +6,7 @@ every unit in it and the exact subscriptions behind it: see `checkers/network_or
 
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from random import Random
 
 from stentor.model.colours.wave_timing import ColourSettings
@@ -138,6 +139,13 @@ class _Play:
     def _is_shortening(self) -> bool:
         return any(broker.network.shortcuts.is_waiting for broker in self.world.alive())
 
+    def _reveal_links(self) -> None:
+        """Links that are there again come into use, as by plans: waves do not run in this world."""
+        for broker in self.world.alive():
+            returning = broker.network.returning
+            for name in returning.names:
+                self.world.act(broker, "reveals", partial(returning.reveal, name), name)
+
     def _exhaust(self) -> None:
         """Until nobody has anything more to say."""
         most = _MOST_MESSAGES * len(self.world.brokers)
@@ -148,6 +156,7 @@ class _Play:
             for broker in self.world.alive():
                 for address in broker.network.shortcuts.made:
                     self.world.link_up(broker.name, address)
+            self._reveal_links()
             self._refresh()
             if self.world.deliver(most) >= most:
                 raise _Endless(f"more than {most} messages: {dict(self.world.said)}")
@@ -163,11 +172,11 @@ class _Play:
     def _start(self, site: SimBroker) -> None:
         self.world.start(site)
         for _ in range(self.random.choice((0, 1, 1, 3))):
-            self._wish(site)
+            self._add_interest(site)
 
-    def _wish(self, site: SimBroker) -> None:
-        wish = draw_interest(self.random)
-        self.world.act(site, "wants", lambda: site.want(wish), f"{wish.pattern} {wish.where}")
+    def _add_interest(self, site: SimBroker) -> None:
+        interest = draw_interest(self.random)
+        self.world.act(site, "wants", lambda: site.want(interest), f"{interest.pattern} {interest.where}")
 
     def connect(self, link: tuple[str, str, float]) -> None:
         if not any(self.world.wires(*link[:2])):
@@ -243,12 +252,12 @@ class _Play:
     def _want(self) -> None:
         broker = self._site()
         if broker is not None:
-            self._wish(broker)
+            self._add_interest(broker)
 
     def _unwant(self) -> None:
         broker = self._site()
-        if broker is not None and broker.wishes:
-            number = self.random.choice(list(broker.wishes))
+        if broker is not None and broker.interests:
+            number = self.random.choice(list(broker.interests))
             self.world.act(broker, "unwants", lambda: broker.unwant(number), str(number))
 
     def _reprice(self) -> None:

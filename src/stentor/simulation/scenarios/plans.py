@@ -19,7 +19,9 @@ from stentor.model.scope import ScopePath
 from stentor.nodes.broker.broker import Broker
 from stentor.nodes.client import Settings
 from stentor.nodes.network.network import GatewaySettings, NetworkSettings
+from stentor.protocols.colours.scope_colours import ScopeColours
 from stentor.protocols.colours.scope_tree import TreeRole
+from stentor.simulation.checkers.colour_checker import check_meanings
 from stentor.simulation.checkers.delivery_oracle import DeliveryOracle, summary
 from stentor.simulation.checkers.recording_relay import RecordingRelay
 from stentor.simulation.checkers.tree_forwarding import detours, draw_forwarding
@@ -37,6 +39,7 @@ _GROWN = 60 * SECOND  # by when every scope has one root
 _PLANNED_WITHIN = 20 * SECOND
 _REST = 2 * SECOND  # from when on applications do nothing by themselves
 _PAUSES = (MILLISECOND, 15 * MILLISECOND)  # between two events of a publisher
+_GLANCE = 10 * MILLISECOND  # a wave takes longer to pass a scope
 _CLOSED = SECOND // 2  # after a plan: links that it removed are closed at both ends
 _END = 2 * SECOND  # after the last plan: all is delivered
 _WINDOW = 1 << 20
@@ -189,7 +192,9 @@ class LoadedNetwork:
             self.world.tell(self.addresses[roots[0]], PlanDrawn(scope, plan))
         until = self.world.now + _PLANNED_WITHIN
         while self.world.now < until and not all(self._has_ended(*each) for each in drawn.items()):
-            self.world.run(self.world.now + 50 * MILLISECOND)
+            self.world.run(self.world.now + _GLANCE)
+            for scope in drawn:
+                self.world.anomalies += check_meanings(scope, self._colours(scope))
         for scope, plan in drawn.items():
             self._check_plan(scope, plan)
         self._check_links()
@@ -280,13 +285,16 @@ class LoadedNetwork:
 
     def roots(self, scope: str) -> list[str]:
         """Return the brokers that are the root of a scope."""
-        colours = {name: broker.network.colouring.of_scope(scope) for name, broker in self.brokers().items()}
-        return [name for name, each in colours.items() if each is not None and each.tree.role is TreeRole.ROOT]
+        return [name for name, each in self._colours(scope).items() if each.tree.role is TreeRole.ROOT]
+
+    def _colours(self, scope: str) -> dict[str, ScopeColours]:
+        """Return what the brokers of a scope hold of its colours."""
+        found = {name: broker.network.colouring.of_scope(scope) for name, broker in self.brokers().items()}
+        return {name: colours for name, colours in found.items() if colours is not None}
 
     def _phase(self, scope: str, plan: TopologyPlan) -> tuple[PlanPhase, str, int] | None:
-        for broker in self.brokers().values():
-            colours = broker.network.colouring.of_scope(scope)
-            for view in () if colours is None else colours.planning.views():
+        for colours in self._colours(scope).values():
+            for view in colours.planning.views():
                 if view.number == plan.number:
                     return view.phase, view.reason, view.in_doubt
         return None
@@ -323,6 +331,7 @@ class LoadedNetwork:
             {
                 "stranded": sum(relay.stranded for relay in relays),
                 "circling": sum(relay.circling for relay in relays),
+                "foreign": sum(relay.foreign for relay in relays),
                 "held and dropped": sum(relay.held.dropped for relay in relays),
             }
         )
@@ -331,10 +340,10 @@ class LoadedNetwork:
         """All that was published was delivered."""
         final = [event for event in self.oracle.events.values() if event.time >= start]
         for application in self.applications:
-            for wish in application.life.wishes.values():
-                lost = wish.reader.missing(final)
+            for history in application.life.subscriptions.values():
+                lost = history.reader.missing(final)
                 if lost:
-                    self.anomaly("lost-write", f"{wish.reader.name} never got {summary(lost)}")
+                    self.anomaly("lost-write", f"{history.reader.name} never got {summary(lost)}")
 
     def _check_trees(self) -> None:
         """Where events are to go by a scope's tree, they do."""
@@ -354,6 +363,7 @@ class LoadedNetwork:
                 "published": len(self.oracle.events),
                 "delivered": self.oracle.deliveries,
                 "held": sum(relay.held.held for relay in relays),
+                "foreign": sum(relay.foreign for relay in relays),
                 "coloured-scopes": sum(policy == "coloured" for policy in self.forwarding.values()),
             }
         )

@@ -215,10 +215,15 @@ def test_what_is_no_topology_is_named_and_refused() -> None:
     deep = ["x/h/a", "x/h/b"]
     with pytest.raises(InvalidInput, match="x/h/a has 3 parts, and brokers here have 2"):
         differences(wanted(deep, [("x/h/a", "x/h/b")]), survey)
+
+
+@pytest.mark.req("CO-08", "CO-09")
+def test_a_file_that_changes_a_root_group_is_a_plan() -> None:
+    survey = paper_network(ROW, ROW_LINKS)
     text = "\n".join(
         ["[fabric]", "costs = [1, 2, 5]", *(f"[[node]]\nname = '{name}'" for name in ROW)]
         + [f"[[link]]\nbetween = ['{one}', '{other}']" for one, other in ROW_LINKS]
         + ["[[unit]]\nname = 'x'\nroots = ['x/c']"]
     )
-    with pytest.raises(InvalidInput, match="changes the root group of x"):
-        differences(parse(text), survey)
+    found = differences(parse(text), survey)
+    assert [(plan.scope, plan.changes, plan.roots) for plan in found.plans] == [("x", (), ("x/c",))]

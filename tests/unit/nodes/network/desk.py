@@ -4,7 +4,7 @@ from stentor.machine import LinkOpened, Report, Step
 from stentor.model.context import Context
 from stentor.model.ids import LinkId
 from stentor.model.limits import Limits
-from stentor.model.messages import AdminRequest, Gateway, Presence
+from stentor.model.messages import AdminRequest, AdminTask, Gateway, Presence
 from stentor.model.routing_state import RoutingState
 from stentor.model.scope import ScopePath
 from stentor.nodes.broker.access.credentials import Credentials
@@ -39,9 +39,13 @@ class Desk:
 
     def end_link(self, session: LinkSession, reason: str) -> None:
         self.ended.append((session, reason))
+        self.network.link_down(session, reason)
 
     def remember(self, request: AdminRequest) -> None:
+        """Disks are fast here."""
         self.remembered.append(request)
+        if request.task is AdminTask.RECONFIGURE and request.plan is not None:
+            self.network.colouring.on_plan_written(request.scope, request.plan.number)
 
     def link(self, peer: str, cost: int) -> LinkSession:
         """A link to a broker is there; `cost` is in thousandths."""

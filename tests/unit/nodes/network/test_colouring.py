@@ -221,3 +221,14 @@ def test_waves_of_scopes_that_two_brokers_do_not_share_are_refused() -> None:
     for scope in ("north/library", "south", "nowhere"):
         with pytest.raises(FrameError, match="no scope that we share"):
             made.network.hear(session, Rotate(scope=scope, round=1, root=HALL, rank=0, depth=1, manifest=0))
+
+
+@pytest.mark.req("CO-10")
+def test_a_member_keeps_the_number_that_it_was_given_when_a_new_root_has_no_row_for_it_yet() -> None:
+    made = desk()
+    own = "north/library"
+    made.network.gateways.follow_manifest(LEVEL, {own: row(made, unit=own, number=9)})
+    assert made.network.gateways.graph.members[LEVEL][own].number == 9
+    made.network.gateways.follow_manifest(LEVEL, {})
+    made.network.gateways.tick()
+    assert made.network.gateways.graph.members[LEVEL][own].number == 9, "events under way mean it by that number"

@@ -1,5 +1,6 @@
 """Event routing at one broker, north/library/b1: what it hands to whom, and what it lets in."""
 
+import msgspec
 import numpy as np
 import pytest
 from tests.unit.protocols.dissemination.routing_states import states_of
@@ -228,6 +229,26 @@ def test_what_a_neighbour_does_not_know_is_defined_once_and_first() -> None:
     ready = b"".join(map(bytes, desk.boxes["b2"].release()))
     assert ready.count(b"topic") == 1
     assert ready.count(b"schema") == 1
+
+
+@pytest.mark.parametrize("where", ["", "n > 0"])
+def test_events_whose_sender_knows_other_members_go_on_and_are_counted_as_foreign(where: str) -> None:
+    """With a filter the parcel has a mask for each event."""
+    sender, relay = Desk(), Desk()
+    sender.wants(1, HALL)
+    sender.wants(2, SOUTH, where)
+    sender.publish(events(0, 1))
+    parcel = bytes(sender.boxes["hall"].fresh[0][0])
+    for desk in (sender, relay):
+        desk.hops["far"] = NextHop("south/lab/b1", 1, desk.boxes["b3"], None)
+    relay.receive("far", parcel)
+    assert relay.relay.foreign == 0
+    states = [msgspec.structs.replace(state, numbers={"north": 4}) for state in relay.relay.states]
+    relay.relay.adopt(RoutingTables.uniform(states), {hop.name: hop for hop in relay.hops.values()})
+    relay.receive("far", parcel)
+    relay.receive("far", parcel)
+    assert relay.relay.foreign == 4
+    assert len(relay.sent("hall")) == 3, "it goes by what the relay knows"
 
 
 def test_events_that_went_in_circles_end() -> None:

@@ -98,3 +98,23 @@ def test_names_that_are_none_are_refused_and_not_followed() -> None:
 @pytest.mark.req("CO-05")
 def test_those_that_cannot_be_reached_before_the_plan_do_not_hold_it_up() -> None:
     assert refusal(change("x/a", "x/b", 1000, 2000)) == ""  # nobody reaches x/far either way
+
+
+@pytest.mark.req("CO-08")
+@pytest.mark.parametrize(
+    ("roots", "level", "reason"),
+    [
+        (("x/b",), 0, "x/far cannot be reached: it has to know the root group of x, or be gone for good"),
+        (("x/b", "x/b"), 1, "names a broker twice"),
+        (("x",), 1, "x cannot be a root of the network"),
+        (("w/a",), 1, "w/a cannot be a root of the network: it is not there"),
+        (("y/a", "x/b"), 1, ""),
+        ((), 1, ""),
+    ],
+)
+def test_a_root_group_names_brokers_that_are_there_and_all_have_to_hear_of_it(
+    roots: tuple[str, ...], level: int, reason: str
+) -> None:
+    found = plan_refusal(graph(), level, TopologyPlan(7, (), roots=roots))
+    assert reason in found
+    assert bool(found) == bool(reason)

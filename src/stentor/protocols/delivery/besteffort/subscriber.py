@@ -53,7 +53,7 @@ class Delivery(NamedTuple):
 class ClientSubscription:
     """A subscription of this client."""
 
-    __slots__ = ("confirmed", "eager", "filter", "held", "id", "missed", "pattern", "waiting", "wants_more")
+    __slots__ = ("confirmed", "eager", "filter", "held", "id", "late", "missed", "pattern", "waiting", "wants_more")
 
     def __init__(self, number: SubscriptionId, pattern: str, where: Filter | None, eager: bool = False) -> None:
         self.id = number
@@ -64,6 +64,7 @@ class ClientSubscription:
         self.waiting: deque[Delivery] = deque()
         self.held = 0
         self.missed = 0
+        self.late = 0  # events that came behind later ones of their publisher, or once more: filters have not seen them
 
     @property
     def request(self) -> Subscription:
@@ -233,11 +234,12 @@ class BestEffortSubscriber:
 
     def receive(self, data: bytes, runs: list[tuple[LocalRoute, int, int, int]]) -> None:
         for route, start, end, events in runs:
-            damaged = self.damaged
+            damaged, repeated = self.damaged, self.repeated
             blocks = self._admit(data, route.schema, start, end)
-            if self.damaged > damaged:
+            if self.damaged > damaged or self.repeated > repeated:
                 for subscription in route.everyone():
                     subscription.missed += self.damaged - damaged
+                    subscription.late += self.repeated - repeated
             if blocks and route.groups:
                 self._deliver_some(route, BlockView(blocks))
             if not blocks or not route.whole:

@@ -378,10 +378,12 @@ class TopicRepository(TopicParts):
     def _on_tick(self, fired: TimerFired) -> None:
         now = self._step.now
         self._wall_lead = fired.wall - now if fired.wall else self._wall_lead
-        if not self.is_open and self.log.next > 1:
-            self._load_tail(self.log.horizon + 1)
-        elif not self.is_open and self.state.unopened:
-            self._step.emit(Open(self.topic))
+        if not self.is_open and self.state.unopened:  # a tick of the machine before us is no reason to read twice
+            self.state.unopened = ""
+            if self.log.next > 1:
+                self._load_tail(self.log.horizon + 1)
+            else:
+                self._step.emit(Open(self.topic))
         if not self.is_open or self.is_gone:
             return
         self.commits.retry()

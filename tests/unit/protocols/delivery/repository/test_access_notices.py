@@ -34,7 +34,7 @@ class SlowBrokers(PaperBundle):
     def confirm(self) -> None:
         shared, self.shared = self.shared, []
         for share in shared:
-            self.step("r1", AccessShared(share.token))
+            self.step("r1", AccessShared(share.topic, share.token))
 
     def receipts(self) -> list[str]:
         """The reasons in receipts that came since this was last asked."""
@@ -126,7 +126,7 @@ def test_a_repository_leaves_when_whoever_removed_it_is_answered() -> None:
     bundle.pass_time(2_000)
     for share in bundle.shared:
         for name in ("r1", "r2"):
-            bundle.step(name, AccessShared(share.token))
+            bundle.step(name, AccessShared(share.topic, share.token))
     bundle.clear()
     bundle.owner("r1", TopicTask.REMOVE_REPOSITORY, repositories=("r1",))
     bundle.pass_time(4_000)

@@ -68,7 +68,7 @@ class Desk:
                     found = self.ledger.scan(effect.first, effect.budget)
                     queue.append(Scanned("t", effect.token, found.records, found.damaged))
                 elif isinstance(effect, ShareAccess):
-                    queue.append(AccessShared(effect.token))
+                    queue.append(AccessShared(effect.topic, effect.token))
                 elif isinstance(effect, Collect):
                     self.ledger.collect(effect.end)
                 else:
@@ -104,6 +104,17 @@ class Desk:
 @pytest.fixture
 def desk() -> Desk:
     return Desk()
+
+
+def test_a_tick_that_was_meant_for_a_former_machine_does_not_make_the_next_one_read_twice(desk: Desk) -> None:
+    desk.tell(EventsReceived([frame(7, 1, 3)]))
+    following = TopicRepository("t", RepositorySettings(name="r"), TraceBuffer(False))
+    opened = following.step(desk.now, Opened("t", desk.ledger.load()))
+    scan = next(effect for effect in opened if isinstance(effect, Scan))
+    assert not [each for each in following.step(desk.now, TimerFired(TopicTick("t"))) if isinstance(each, Scan)]
+    following.step(desk.now, Scanned("t", scan.token, [], [], "the disk does not answer"))
+    again = following.step(desk.now + 60 * SECOND, TimerFired(TopicTick("t")))
+    assert [each for each in again if isinstance(each, Scan)], "what could not be read is read later"
 
 
 def test_whoever_publishes_is_stored_without_being_asked(desk: Desk) -> None:

@@ -85,7 +85,7 @@ class SteeringAnswers:
             self._feeds.drop(event.sender)
             self._holders.turn_away("subscriber", event.sender, cursor.inbox, event.attempt)
             return
-        if cursor.wishes:
+        if cursor.has_asked:
             self._feeds.ask(cursor)
         self.welcome(cursor, event)
 

@@ -76,14 +76,14 @@ class SubscriberAdmission:
 
     def _answer_again(self, cursor: SubscriberCursor, event: Recovery) -> None:
         """Answer a subscriber that has not heard our answer, or does not wait for it."""
-        cursor.wishes |= event.asks
+        cursor.has_asked |= event.asks
         known = self._registry.subscriptions.get(event.sender)
         if known is not None and known.home != event.node:
             moved = msgspec.structs.replace(known, home=event.node)
             self._state.register(self._registry.subscribe(event.sender, moved))
         if cursor.is_active:
             self._answers.welcome(cursor, event)
-            if cursor.wishes:
+            if cursor.has_asked:
                 self._feeds.ask(cursor)
         else:
             self._answers.hold_on(cursor.inbox, event)
@@ -106,7 +106,7 @@ class SubscriberAdmission:
         progress.sync = max(progress.sync, self._log.beginning(progress.done))
         cursor = SubscriberCursor(progress, inbox, event.incarnation, event.attempt, self._state.step.now)
         cursor.was_elsewhere = event.told
-        cursor.wishes = event.asks
+        cursor.has_asked = event.asks
         former = self._feeds.cursors.get(event.sender)
         if former is not None:
             cursor.succeed(former, alone=self._registry.members == (self._state.settings.name,))

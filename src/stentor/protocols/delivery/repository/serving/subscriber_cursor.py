@@ -64,6 +64,7 @@ class SubscriberCursor:
         "attempt",
         "began",
         "doubt",
+        "has_asked",
         "in_notice_group",
         "inbox",
         "incarnation",
@@ -83,7 +84,6 @@ class SubscriberCursor:
         "state",
         "wanted",
         "was_elsewhere",
-        "wishes",
     )
 
     def __init__(self, progress: SubscriberProgress, inbox: str, incarnation: int, attempt: int, now: int) -> None:
@@ -98,7 +98,7 @@ class SubscriberCursor:
         self.doubt: Mapping[StreamId, int] | None = None  # what earlier lives may have been handed; None is anything
         self.inherited: Mapping[StreamId, int] | None = None  # the same, as far as we ourselves told these lives
         self.predecessor = 0  # the newest of these lives
-        self.wishes = False  # its application has asked, as far as it told us when it wanted to be steered
+        self.has_asked = False  # its application has asked, as far as it told us when it wanted to be steered
         self.was_elsewhere = False  # another repository may have told this life of events
         self._told_of: dict[StreamId, int] = {}  # the last numbers of which this life was told, before it was rewound
         # Sequence numbers, and records between them. Invariants, asserted by `validate`:

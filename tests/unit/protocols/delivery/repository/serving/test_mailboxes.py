@@ -80,7 +80,7 @@ class Office:
                     found = self.ledger.scan(effect.first, effect.budget)
                     queue.append(Scanned(MAIL, effect.token, found.records, found.damaged))
                 elif isinstance(effect, ShareAccess):
-                    queue.append(AccessShared(effect.token))
+                    queue.append(AccessShared(effect.topic, effect.token))
                 else:
                     rest.append(effect)
         return rest

@@ -1,23 +1,24 @@
-"""Admin: what operators make a broker do at run time. Written down first, then carried out and confirmed."""
+"""Admin requests: what operators make a broker do at run time. Written down first, then carried out and confirmed."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
 
 import msgspec
 
-from stentor.machine import Append, Scramble, Step, Stop
+from stentor.machine import Append, Rewrite, Scramble, Step, Stop
 from stentor.model.colours.memory_part import check_seed, parse_damage
 from stentor.model.errors import InvalidInput, Refusal
 from stentor.model.ids import LinkId
 from stentor.model.messages import AdminReceipt, AdminRequest, AdminTask
+from stentor.nodes.broker.admin.order_log import LOG, decode, encode, in_force, is_worth_rewriting
 from stentor.nodes.broker.link_session import LinkSession
 from stentor.nodes.broker.redirection import Redirection
 from stentor.nodes.network.network import BrokerNetwork, GatewaySettings
 from stentor.nodes.network.outgoing_links import OutgoingLink
 
-LOG = "orders"
 LEFT = "left the network for good"
 MOST_COST = 1_000_000
+_REWRITING = 0  # the token under which the log is written again; orders have others
 _OF_PLANS = (AdminTask.RECONFIGURE, AdminTask.WITHDRAW_PLAN)
 
 
@@ -36,15 +37,22 @@ class AdminRequests:
         self._network = network
         self._redirection = redirection
         self._step = step
-        # Those that are being written down, and who waits for them; nobody does if they are done already.
-        self._pending: dict[int, tuple[LinkId, AdminRequest] | None] = {}
+        # Those that are being written down, and who waits for them; None is a plan, or what one has done.
+        self._pending: dict[int, tuple[LinkId | None, AdminRequest]] = {}
         self._last = 0
 
     def recall(self, records: Iterable[bytes]) -> None:
-        """Do again what was ordered before this start."""
-        for record in records:
-            request = msgspec.msgpack.decode(record, type=AdminRequest)
-            if request.task is not AdminTask.LEAVE and not self._refusal(request):
+        """Do again what was ordered before this start, as far as it is in force."""
+        requests = decode(records)
+        kept = in_force(requests)
+        if is_worth_rewriting(requests, kept):
+            self._step.emit(Rewrite(LOG, _REWRITING, tuple(map(encode, kept))))
+        for request in kept:
+            if self._refusal(request):
+                continue
+            if request.task is AdminTask.RECONFIGURE and request.plan is not None:
+                self._network.colouring.recall_plan(request.scope, request.plan)
+            else:
                 self._do(request)
 
     def take(self, client: LinkSession, order: AdminRequest) -> AdminReceipt | None:
@@ -65,6 +73,8 @@ class AdminRequests:
         if order.task is AdminTask.HAND_OVER:  # once: who is a root is not for a broker to remember
             reason = self._network.colouring.hand_over()
             return AdminReceipt(order.token, Refusal.BUSY if reason else None, reason)
+        if order.task is AdminTask.SET_ROOTS:
+            return AdminReceipt(order.token, Refusal.PROTOCOL, "root groups change by plans: use `stentor reconfigure`")
         if order.task in _OF_PLANS:  # the brokers of the scope remember them until they are over
             return self._reconfigure(order)
         about = self._dialled(order)
@@ -74,13 +84,13 @@ class AdminRequests:
         return None
 
     def remember(self, order: AdminRequest) -> None:
-        """Have something written down that a plan has done."""
+        """Have a plan written down, or what it has done."""
         self._write_down(order, None)
 
     def _write_down(self, order: AdminRequest, link: LinkId | None) -> None:
         self._last += 1
-        self._pending[self._last] = None if link is None else (link, order)
-        self._step.emit(Append(LOG, self._last, (msgspec.msgpack.encode(order),)))
+        self._pending[self._last] = link, order
+        self._step.emit(Append(LOG, self._last, (encode(order),)))
 
     def _reconfigure(self, order: AdminRequest) -> AdminReceipt:
         assert order.plan is not None, "what has no plan is refused"
@@ -92,10 +102,13 @@ class AdminRequests:
 
     def carry_out(self, token: int) -> CarriedOut | None:
         """It will be remembered, so it is done. Return who is to be told what, and whose link it ends."""
-        waiting = self._pending.pop(token)
-        if waiting is None:
+        if token == _REWRITING:
             return None
-        link, request = waiting
+        link, request = self._pending.pop(token)
+        if link is None:
+            if request.task is AdminTask.RECONFIGURE and request.plan is not None:
+                self._network.colouring.on_plan_written(request.scope, request.plan.number)
+            return None
         self._step.report("info", "ordered", task=request.task, name=request.name or request.address)
         if request.task is AdminTask.LEAVE:
             self._step.emit(Stop(LEFT))
@@ -104,11 +117,15 @@ class AdminRequests:
 
     def fail(self, token: int, reason: str) -> tuple[LinkId, AdminReceipt] | None:
         """It would not be remembered, so it is not done. Return who is to be told; nobody, of what a plan has done."""
-        waiting = self._pending.pop(token)
-        if waiting is None:
-            self._step.report("error", "a change of links is not remembered", reason=reason)
+        if token == _REWRITING:
+            self._step.report("warning", "the log of orders is not shortened", reason=reason)
             return None
-        link, request = waiting
+        link, request = self._pending.pop(token)
+        if link is None:
+            self._step.report("error", "what a plan does is not remembered", task=request.task, reason=reason)
+            if request.task is AdminTask.RECONFIGURE and request.plan is not None:
+                self._network.colouring.on_plan_written(request.scope, request.plan.number, reason)
+            return None
         return link, AdminReceipt(request.token, Refusal.BUSY, f"cannot write that down: {reason}")
 
     def _refusal(self, order: AdminRequest) -> str:
@@ -139,6 +156,8 @@ class AdminRequests:
                 return self._refusal_to_corrupt(order)
             case AdminTask.RECONFIGURE | AdminTask.WITHDRAW_PLAN:
                 return self._refusal_to_reconfigure(order)
+            case AdminTask.SET_ROOTS if network.colouring.of_scope(order.scope) is None:
+                return f"{network.context.name} is in no scope {order.scope!r}"
         return ""
 
     def _refusal_to_reconfigure(self, order: AdminRequest) -> str:
@@ -187,6 +206,8 @@ class AdminRequests:
                 network.set_cost(about, order.cost)
             case AdminTask.DISMISS:
                 network.gateways.dismiss(order.name)
+            case AdminTask.SET_ROOTS if order.plan is not None:
+                network.colouring.recall_roots(order.scope, order.plan.roots or ())
         return None
 
     def _dialled(self, order: AdminRequest) -> OutgoingLink | None:
