@@ -260,7 +260,7 @@ def what_others_forgot_is_taken_for_a_gap(patch: pytest.MonkeyPatch) -> None:
 def one_that_recovers_steers_at_once(patch: pytest.MonkeyPatch) -> None:
     def judge(self: Gossip) -> None:
         if self.membership.since and not self.leaving:
-            self._state.service.state = ServiceState.SERVING
+            self._state.service._enter(ServiceState.SERVING)
 
     patch.setattr(Gossip, "judge", judge)
 

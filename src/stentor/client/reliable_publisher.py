@@ -108,8 +108,7 @@ class Publisher(NamedConnection):
         for. With a timeout, Unresponsive after it: the event is still on its way.
         """
         self._offer(body, attributes, more)
-        self._end_turn()
-        copies = await self._safe(stored_on or self._stored_on, timeout)
+        copies = await self._safe(stored_on or self._stored_on, timeout)  # which ends the turn, too
         return Stored(copies)
 
     def send_nowait(self, body: bytes = b"", *, attributes: Mapping[str, Value] | None = None, **more: Value) -> None:
@@ -149,7 +148,6 @@ class Publisher(NamedConnection):
 
     async def flush(self, timeout: float | None = None) -> Stored:
         """Return when everything that was sent before is stored."""
-        self._end_turn()
         return Stored(await self._safe(self._stored_on, timeout))
 
     def _offer(self, body: bytes, attributes: Mapping[str, Value] | None, more: Mapping[str, Value]) -> None:

@@ -6,7 +6,7 @@ our own state is wrong, so it ends the node, and so does an exception at an inpu
 
 import traceback
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from stentor.machine import SECOND, Input, Report
@@ -57,11 +57,14 @@ class Offenders:
             raise error
         return self.reports.report(now, error, topic=topic)
 
-    def admit(self, now: int, happened: Input) -> Input | None:
-        """Return what is left of an input without those who are not heard."""
+    def admit(self, now: int, inputs: Sequence[Input]) -> Sequence[Input]:
+        """Return what is left of inputs without those who are not heard."""
         if not self._failed:
-            return happened
+            return inputs
         self._forget(now)
+        return [rest for each in inputs if (rest := self._rest_of(each)) is not None]
+
+    def _rest_of(self, happened: Input) -> Input | None:
         if isinstance(happened, LetterReceived):
             return None if self._is_refused(happened.sender) else happened
         if isinstance(happened, EventsReceived):

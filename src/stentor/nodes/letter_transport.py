@@ -262,6 +262,8 @@ class LetterTransport:
         all of it can be said, but for the timer of traces.
         """
         self._trace()
+        if not effects and not self._pending:
+            return []
         for effect in effects:
             if isinstance(effect, Subscribe):
                 self._asked[self.listen(effect.to, effect.where, effect.letters)] = effect.to

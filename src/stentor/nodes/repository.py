@@ -201,7 +201,9 @@ class RepositoryNode:
 
     def _found_traces(self) -> None:
         managed = self._managed.get(self._kept)
-        if managed is not None and managed.machine.is_open and self._post.linked and not managed.machine.registry.known:
+        if managed is None or managed.machine.registry.known:
+            return
+        if managed.machine.is_open and self._post.linked:
             terms = TopicTerms(self._principal, 1, _KEEP_TRACES, _KEEP_TRACES, open=True, most=_MOST_TRACES)
             self._tell_one(self._kept, Founded(terms, self._post.wall() // MILLISECOND))
 
@@ -271,8 +273,10 @@ class RepositoryNode:
 
     def _take(self, told: Sequence[Input]) -> None:
         """Hand what the transport tells to the machines; what they say to that may bring more."""
+        if not told:
+            return
         told_by_topic: dict[str, list[Input]] = {}
-        for each in filter(None, (self._offenders.admit(self._step.now, each) for each in told)):
+        for each in self._offenders.admit(self._step.now, told):
             match each:
                 case Greeted():
                     self._principal = self._room.operator = each.principal

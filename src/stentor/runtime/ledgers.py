@@ -5,8 +5,8 @@ import threading
 import time
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
+from queue import SimpleQueue
 
 from stentor.machine import (
     CloseLedger,
@@ -98,7 +98,11 @@ class CommitTimes:
 
 
 class LedgerThreads:
-    """Carries out what is asked of ledgers, and tells what came of it on the event loop."""
+    """Carries out what is asked of ledgers, and tells what came of it on the event loop.
+
+    A lone commit costs one wake-up of a thread and one of the loop. A ThreadPoolExecutor takes several locks more for
+    each, and its thread holds the interpreter while the loop wants to go on: a tenth of what a lone event costs.
+    """
 
     EFFECTS = (Open, CloseLedger, Commit, Scan, Recall, Collect, Discard)
 
@@ -115,7 +119,8 @@ class LedgerThreads:
         self._failed = False
         self.commit_times = CommitTimes()
         self._loop = asyncio.get_running_loop()
-        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="ledger")
+        self._threads: list[threading.Thread] = []  # started when first needed
+        self._work: SimpleQueue[_LedgerQueue | None] = SimpleQueue()  # None ends the thread that takes it
         self._queues: dict[str, _LedgerQueue] = {}
         # queues at which a thread works. Invariant: `_all_rest` is set, if anybody ever worked, while it is 0.
         self._busy = 0
@@ -140,7 +145,11 @@ class LedgerThreads:
             waiting.busy = True
             self._busy += 1
             self._all_rest.clear()
-            self._threads.submit(self._work, waiting)
+            if len(self._threads) < min(self._busy, _THREADS):
+                thread = threading.Thread(target=self._serve, name=f"ledger-{len(self._threads)}", daemon=True)
+                self._threads.append(thread)
+                thread.start()
+            self._work.put(waiting)
 
     async def close(self) -> None:
         """Let what was asked for be done, then close."""
@@ -151,57 +160,47 @@ class LedgerThreads:
                 waiting.timer.cancel()
         if self._giving_back is not None:
             self._giving_back.cancel()
-        await asyncio.to_thread(self._threads.shutdown)
+        for _ in self._threads:
+            self._work.put(None)
+        for thread in self._threads:
+            await asyncio.to_thread(thread.join)
         for waiting in self._queues.values():
             if waiting.ledger is not None:
                 waiting.ledger.close()
 
     # ---- in a thread
 
-    def _work(self, waiting: _LedgerQueue) -> None:
-        """Whoever publishes waits for no more than one of those who read."""
-        try:
-            while not waiting.idle and not self._failed:
-                if waiting.queue:
-                    effect = waiting.queue.popleft()
-                    if isinstance(effect, Commit):
-                        self._commit(waiting, effect)
-                    else:
-                        self._do(waiting, effect)
-                if waiting.queries:
-                    self._do(waiting, waiting.queries.popleft())
-        except Exception as error:  # the pool would keep it to itself
-            self._failed = True
-            self._loop.call_soon_threadsafe(self._fail, error)
-        self._loop.call_soon_threadsafe(self._rest, waiting)
+    def _serve(self) -> None:
+        while (waiting := self._work.get()) is not None:
+            told: list[Input] = []
+            try:
+                told = self._work_off(waiting)
+            except Exception as error:  # nobody would hear of it
+                self._failed = True
+                self._loop.call_soon_threadsafe(self._fail, error)
+            self._loop.call_soon_threadsafe(self._rest, waiting, told)
 
-    def _rest(self, waiting: _LedgerQueue) -> None:
-        """On the loop: nothing came while the thread was about to end, or it goes on."""
-        waiting.busy = not waiting.idle and not self._failed
-        if waiting.busy:
-            self._threads.submit(self._work, waiting)
-            return
-        is_closed = waiting.ledger is None and waiting.timer is None and not waiting.failure
-        if is_closed and self._queues.get(waiting.topic) is waiting:
-            del self._queues[waiting.topic]  # a queue for every topic that sleeps would take much memory
-            if self._giving_back is None:
-                self._giving_back = self._loop.call_later(_GIVE_BACK_AFTER, self._give_back)
-        self._busy -= 1
-        if not self._busy:
-            self._all_rest.set()
+    def _work_off(self, waiting: _LedgerQueue) -> list[Input]:
+        """Do what is asked of a ledger; return what the loop is to be told of the last of it, with the thread's end.
 
-    def _give_back(self) -> None:
-        self._giving_back = None
-        self._threads.submit(give_back)
+        Whoever publishes waits for no more than one of those who read.
+        """
+        told: list[Input] = []
+        while not waiting.idle and not self._failed:
+            if waiting.queue:
+                self._notify(told)
+                effect = waiting.queue.popleft()
+                told = self._commit(waiting, effect) if isinstance(effect, Commit) else self._do(waiting, effect)
+            if waiting.queries:
+                self._notify(told)
+                told = self._do(waiting, waiting.queries.popleft())
+        return told
 
-    def _notify(self, inputs: Sequence[Input]) -> None:
-        self._loop.call_soon_threadsafe(self._tell_all, inputs)
+    def _notify(self, told: list[Input]) -> None:
+        if told:
+            self._loop.call_soon_threadsafe(self._tell_all, told)
 
-    def _tell_all(self, inputs: Sequence[Input]) -> None:
-        for happened in inputs:
-            self._tell(happened)
-
-    def _commit(self, waiting: _LedgerQueue, first: Commit) -> None:
+    def _commit(self, waiting: _LedgerQueue, first: Commit) -> list[Input]:
         """Everything that waits at the head of the queue is one commit: one sync for all of it."""
         commits = [first]
         entries: list[Entry] = list(first.entries)
@@ -223,9 +222,8 @@ class LedgerThreads:
             # what is damaged concerns this topic, and others of this process go on
             fatal = isinstance(error, LedgerFailed | OSError) and not isinstance(error, LedgerDamaged)
             waiting.blocked = waiting.blocked or first.token
-            self._notify([CommitFailed(each.ledger, each.token, str(error), fatal) for each in commits])
-        else:
-            self._notify([Committed(first.ledger, commits[-1].token)])
+            return [CommitFailed(each.ledger, each.token, str(error), fatal) for each in commits]
+        return [Committed(first.ledger, commits[-1].token)]
 
     def _recall(self, recall: Recall) -> Recalled:
         assert self._lake is not None, "nobody recalls without a lake"
@@ -236,27 +234,27 @@ class LedgerThreads:
             recall.ledger, recall.token, [(bytes(block.frame), block.schema) for block in blocks], sought, found
         )
 
-    def _do(self, waiting: _LedgerQueue, effect: _Effect) -> None:
+    def _do(self, waiting: _LedgerQueue, effect: _Effect) -> list[Input]:
         try:
             match effect:
                 case Open():
                     waiting.close()  # if a machine failed, and another one begins with what is there
                     waiting.ledger, waiting.blocked = self._ledger_store.open(effect.ledger), 0
-                    self._notify([Opened(effect.ledger, waiting.ledger.load(), wall=time.time_ns())])
+                    return [Opened(effect.ledger, waiting.ledger.load(), wall=time.time_ns())]
                 case Scan():
                     if waiting.ledger is None:
                         raise LedgerFailed(waiting.failure or "the ledger is not open")
                     first = waiting.ledger.find(effect.time) if effect.time else effect.first
                     found = waiting.ledger.scan(first, effect.budget)
-                    self._notify([Scanned(effect.ledger, effect.token, found.records, found.damaged)])
+                    return [Scanned(effect.ledger, effect.token, found.records, found.damaged)]
                 case Recall():
-                    self._notify([self._recall(effect)])
+                    return [self._recall(effect)]
                 case Collect():
                     assert waiting.ledger is not None
                     waiting.ledger.collect(effect.end)
                 case _Measure():
                     if waiting.ledger is not None:
-                        self._notify([Measured(effect.ledger, waiting.ledger.usage())])
+                        return [Measured(effect.ledger, waiting.ledger.usage())]
                 case CloseLedger():
                     waiting.close()
                 case Discard():
@@ -266,8 +264,39 @@ class LedgerThreads:
             waiting.failure = str(error)
             if isinstance(effect, Open):
                 waiting.close()  # what it had opened by then is given back
-                self._notify([Opened(effect.ledger, LedgerContents(), str(error))])
-            elif isinstance(effect, Scan):
-                self._notify([Scanned(effect.ledger, effect.token, [], [], str(error))])
-            elif isinstance(effect, Recall):
-                self._notify([Recalled(effect.ledger, effect.token, [], Position(), Position(), str(error))])
+                return [Opened(effect.ledger, LedgerContents(), str(error))]
+            if isinstance(effect, Scan):
+                return [Scanned(effect.ledger, effect.token, [], [], str(error))]
+            if isinstance(effect, Recall):
+                return [Recalled(effect.ledger, effect.token, [], Position(), Position(), str(error))]
+        return []
+
+    # ---- on the loop
+
+    def _rest(self, waiting: _LedgerQueue, told: list[Input]) -> None:
+        """A thread has nothing more to do with a ledger, unless something came while it was about to end."""
+        if not waiting.idle and not self._failed:
+            self._work.put(waiting)
+        else:
+            waiting.busy = False
+            self._busy -= 1
+            self._forget_closed(waiting)
+        self._tell_all(told)
+        if not self._busy:
+            self._all_rest.set()
+
+    def _tell_all(self, told: list[Input]) -> None:
+        for happened in told:
+            self._tell(happened)
+
+    def _forget_closed(self, waiting: _LedgerQueue) -> None:
+        """Forget the queue of a ledger that is closed: one for every topic that sleeps would take much memory."""
+        is_closed = waiting.ledger is None and waiting.timer is None and not waiting.failure
+        if is_closed and self._queues.get(waiting.topic) is waiting:
+            del self._queues[waiting.topic]
+            if self._giving_back is None:
+                self._giving_back = self._loop.call_later(_GIVE_BACK_AFTER, self._give_back)
+
+    def _give_back(self) -> None:
+        self._giving_back = None
+        self._loop.run_in_executor(None, give_back)

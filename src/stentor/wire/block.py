@@ -242,10 +242,11 @@ class Block:
         """Refuse a block that could not be decoded, now rather than in the hands of an application."""
         if self.catenation > LAST_FIRST:
             raise FrameError(Refusal.CORRUPT, f"an events frame whose first number is {self.catenation}")
-        self.offsets()
+        if self.flags & SPARSE:
+            self.offsets()
         self.bounds()
-        self._places()
-        for name, kind, (start, _) in zip(self.schema.names, self.schema.kinds, self._places(), strict=True):
+        places = self._places()
+        for name, kind, (start, _) in zip(self.schema.names, self.schema.kinds, places, strict=True):
             if kind is Kind.STRING and self.count == 1:
                 self._text(start + 1 + (not self.frame[start]))
             elif kind is Kind.STRING:

@@ -32,6 +32,8 @@ class BestEffortPublisher(PublishQueue):
 
     def release(self, port: Port, publisher: PublisherId) -> None:
         """Send what the credit of the link allows."""
+        if self.idle:
+            return
         credit = port.credit
         while not self.idle and credit > 0:
             batch = self.take()

@@ -56,6 +56,8 @@ class MembershipView:
     @property
     def copies(self) -> int:
         """How many repositories must have an event before it is acknowledged: fewer than asked for if too few live."""
+        if not self._bundle.peers:
+            return 1
         return max(1, min(self._state.registry.terms.copies, 1 + len(self._same_unit_peers)))
 
     @property

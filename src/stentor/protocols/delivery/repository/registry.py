@@ -80,6 +80,7 @@ class Registry:
         self.units: dict[str, str] = {}  # which unit each of them serves
         self.believed = BundleMembers()  # members, and those that left and still have something for others
         self.publishers: dict[int, PublisherRecord] = {}
+        self._may_publish: dict[int, bool] = {}  # of known publishers, as it was asked since the last fact
         self.subscriptions: dict[str, SubscriptionRecord] = {}
 
     # ---- facts
@@ -135,6 +136,7 @@ class Registry:
 
     def _put(self, key: str, fact: Stamped) -> None:
         self._facts.put(key, fact)
+        self._may_publish.clear()
         self.news.note(key)
         if not key.startswith((LIFE, _PUBLISHER)):
             self.registrations += 1
@@ -360,9 +362,15 @@ class Registry:
 
     def is_authorised(self, publisher: int) -> bool:
         """Whether a publisher, known by its id, may publish now."""
+        answer = self._may_publish.get(publisher)
+        if answer is not None:
+            return answer
         known = self.publishers.get(publisher)
-        grant = self.granted("publisher", known.name) if known is not None else None
-        return known is not None and grant is not None and grant.holder in ("", known.principal)
+        if known is None:
+            return False
+        grant = self.granted("publisher", known.name)
+        answer = self._may_publish[publisher] = grant is not None and grant.holder in ("", known.principal)
+        return answer
 
     def is_current(self, publisher: int, incarnation: int) -> bool:
         """Whether a publisher may still send something of this life of it."""

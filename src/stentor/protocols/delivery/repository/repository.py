@@ -343,8 +343,9 @@ class TopicRepository(TopicParts):
     # ---- the end of a step
 
     def _finish(self) -> None:
-        for name in self.state.mailboxes.take_addressees():
-            self.subscriptions.register(name, SubscriptionRecord(mail_filter(name)))
+        if self.state.mailboxes.is_mail:
+            for name in self.state.mailboxes.take_addressees():
+                self.subscriptions.register(name, SubscriptionRecord(mail_filter(name)))
         if not self.gossip.ready:
             self.gossip.judge()  # clients wait for it: not only when time has passed
         copies = self.members.copies
@@ -371,7 +372,8 @@ class TopicRepository(TopicParts):
             self.feeds.feed_all(shown)  # those who wait for events come before those who wait for receipts
         for stream in touched:
             self.gap_closing.acknowledge(stream, copies)
-        self.conflicts.tell()
+        if self.log.suspects or self.log.clashes:
+            self.conflicts.tell()
 
     # ---- time
 

@@ -37,25 +37,16 @@ class Service:
     """The service of one repository for one topic."""
 
     def __init__(self) -> None:
-        self.state = ServiceState.OPENING
+        self._enter(ServiceState.OPENING)
 
     def change(self, change: ServiceChange) -> None:
         """Raises KeyError if that cannot happen now."""
-        self.state = TRANSITIONS[self.state, change]
+        self._enter(TRANSITIONS[self.state, change])
 
-    @property
-    def is_open(self) -> bool:
-        """Whether it knows what its ledger held."""
-        return self.state is not ServiceState.OPENING
-
-    @property
-    def is_serving(self) -> bool:
-        return self.state is ServiceState.SERVING
-
-    @property
-    def is_leaving(self) -> bool:
-        return self.state is ServiceState.LEAVING
-
-    @property
-    def is_gone(self) -> bool:
-        return self.state is ServiceState.GONE
+    def _enter(self, state: ServiceState) -> None:
+        self.state = state
+        # Every step of a topic asks some of these ten times: as attributes they cost nothing.
+        self.is_open = state is not ServiceState.OPENING  # it knows what its ledger held
+        self.is_serving = state is ServiceState.SERVING
+        self.is_leaving = state is ServiceState.LEAVING
+        self.is_gone = state is ServiceState.GONE

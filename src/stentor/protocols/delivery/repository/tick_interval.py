@@ -12,6 +12,7 @@ from stentor.protocols.delivery.repository.topic_state import TopicState
 _BUSY = 50 * MILLISECOND
 IDLE = 250 * MILLISECOND
 _RESTING = 5 * SECOND
+_OWN_LOOKS = (TimerFired, Measured, Scanned)
 
 
 class TickInterval:
@@ -41,7 +42,10 @@ class TickInterval:
 
     def is_over(self, happened: Iterable[Input]) -> bool:
         """Return whether this ends a rest; for nobody who waits time has passed meanwhile."""
-        if all(isinstance(each, TimerFired | Measured | Scanned) for each in happened):
+        for each in happened:
+            if not isinstance(each, _OWN_LOOKS):
+                break
+        else:
             return False
         self._active_at = self._state.step.now
         if not self._rests:

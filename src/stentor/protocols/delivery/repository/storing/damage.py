@@ -57,6 +57,9 @@ class Damage:
 
     def tell_losses(self) -> None:
         """If something was given up, here or elsewhere, readers are told so before they are told of what follows it."""
+        if not self._log.losses:
+            self._told = 0
+            return
         lost = sum(len(stream.written_off) for stream in self._log.losses)
         if lost > self._told:
             self._feeds.retry_stalled()

@@ -192,7 +192,7 @@ class EventLog:
             stream.changed_at = now
             stream.announced.add(first, last)
         if known:
-            self.admit(stream)
+            self._take_ordered(stream)
         stream.acknowledged.update(acknowledged)
         stream.announced.update(acknowledged)
         return stream
@@ -210,12 +210,15 @@ class EventLog:
             if self.streams.find(key) is None:
                 self.streams.strangers.take(key)
         for stream in [each for each in self.streams.unsettled if each.waiting and is_due(each.id)]:
-            for block in stream.take_ordered():
-                self._take(stream, block)
+            self._take_ordered(stream)
 
     def admit(self, stream: PublisherStream) -> None:
-        """Store what waited for its order event."""
-        for block in stream.take_ordered() if self.is_past_known(stream.id) else ():
+        """Store what waited for its order event, if it is known what this life may follow."""
+        if self.is_past_known(stream.id):
+            self._take_ordered(stream)
+
+    def _take_ordered(self, stream: PublisherStream) -> None:
+        for block in stream.take_ordered():
             self._take(stream, block)
 
     def set_aside(self, stream: PublisherStream, last: int) -> None:
@@ -312,12 +315,14 @@ class EventLog:
         self.stored += block.count
         parts = cut(audience, block.count) if self._choosing else [Part(0, block.count - 1, audience)]
         for start, end, wanting in parts:
-            line = RecordHeader(sequence + start, end - start + 1, *stream.id, first + start, RecordKind.SKIPPED)
-            record = Record(line)
+            place = sequence + start, end - start + 1, *stream.id, first + start
             if wanting or not self._choosing:
                 part = self._part(block, start, end)
-                line = line._replace(kind=RecordKind.EVENTS, digest=digest_of(part))
+                line = RecordHeader(*place, RecordKind.EVENTS, digest_of(part))
                 record = Record(line, bytes(part.frame), wanting, part.time, self._stored_at)
+            else:
+                line = RecordHeader(*place, RecordKind.SKIPPED)
+                record = Record(line)
             stream.file(line)
             self._put(record)
 

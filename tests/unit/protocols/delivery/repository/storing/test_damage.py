@@ -280,7 +280,7 @@ def test_a_tail_that_cannot_be_read_is_read_later(reason: str) -> None:
     contents.facts.pop("local/horizon", None)
     bundle.start("r1")
     repository = bundle.repositories["r1"]
-    repository.state.service.state = ServiceState.OPENING
+    repository.state.service._enter(ServiceState.OPENING)
     repository.step(bundle.now, Opened(TOPIC, LedgerContents(), reason))
     assert repository.health.trouble == reason
     bundle.pass_time(100)
