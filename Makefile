@@ -4,8 +4,10 @@ BIN := .venv/bin
 READY := .venv/.ready
 SEEDS ?= 100000
 ROUNDS ?= 3
-# two more than cores, since many tests do little but wait for processes
+# two more than cores, since many tests do little but wait for processes; Spark's have one process for themselves, since
+# each that uses it starts a session of its own, which takes more than most of the tests
 WORKERS ?= $(shell expr $$(nproc || echo 2) + 2)
+SPARK_LOG := .venv/spark-tests.log
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-shuffled digests violations soak bench bench-against bench-matching bench-network bench-durable bench-ledgers bench-backlog bench-growth bench-colours bench-spark bench-traces lock clean
@@ -28,8 +30,10 @@ demo: $(READY) ## show the main job, end by itself
 test: $(READY) ## lint, types, layers, all tests
 	$(BIN)/ruff check --quiet .
 	$(BIN)/ruff format --quiet --check .
-	$(BIN)/mypy --no-error-summary & types=$$!; $(BIN)/pytest -n $(WORKERS) --dist worksteal --maxfail 40; tests=$$?; \
-	    wait $$types && exit $$tests
+	$(BIN)/mypy --no-error-summary & types=$$!; \
+	$(BIN)/pytest tests/spark >$(SPARK_LOG) 2>&1 & spark=$$!; \
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal --maxfail 40 --ignore tests/spark; tests=$$?; \
+	wait $$spark || tests=1; cat $(SPARK_LOG); wait $$types && exit $$tests
 
 test-shuffled: $(READY) ## all tests in a random order; pytest prints the seed, SEED=… repeats it
 	$(BIN)/pytest -n $(WORKERS) --dist worksteal -p randomly $(addprefix --randomly-seed=,$(SEED))
