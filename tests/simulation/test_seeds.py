@@ -6,7 +6,9 @@ from tests.simulation import digests
 from stentor.simulation.scenarios import SCENARIOS
 
 # Faults that are known and not mended yet: docs/roadmap.md. Whoever mends one takes it out.
-OPEN: dict[tuple[str, int], set[str]] = {}
+OPEN: dict[tuple[str, int], set[str]] = {
+    ("fabric", 1077): {"lost-write"},
+}
 # Seeds beyond the sample that failed once, each for a reason of its own.
 MENDED = (
     ("delivery", 182),  # one that had left when its owner added it back was never started again
