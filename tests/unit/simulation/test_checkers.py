@@ -5,9 +5,12 @@ from random import Random
 import pytest
 
 from stentor.model.attribute import Value
+from stentor.model.control import RegistrationReceipt
+from stentor.model.errors import Refusal
 from stentor.model.filter import Filter
 from stentor.model.topic import matches
 from stentor.simulation.checkers.delivery_oracle import DeliveryOracle, ReceivedEvent, SubscriptionChecker
+from stentor.simulation.checkers.pending_requests import PendingRequests
 from stentor.simulation.clients.client_history import ActivePeriods
 from stentor.simulation.clients.workload import CONDITIONS, PATTERNS, TOPICS, covers, draw_attributes
 from stentor.simulation.outcome import Anomaly
@@ -88,3 +91,19 @@ def test_the_oracle_of_filters_agrees_with_the_filter(condition: object) -> None
     assert outcomes == [where.matches(attributes) for attributes in drawn]
     assert True in outcomes
     assert False in outcomes
+
+
+def test_a_receipt_is_about_what_was_registered_when_the_owner_asked_for_it_and_not_when_it_asked_again() -> None:
+    requests, receipt = PendingRequests(), RegistrationReceipt("t", "r1", token=7)
+    requests.add(7, ("member/r2",))
+    requests.add(7, ("member/r2", "subscription/billing"))
+    assert requests.take(receipt) == ("member/r2",)
+    assert requests.take(receipt) == ("member/r2", "subscription/billing"), "the owner has two receipts"
+
+
+def test_a_refusal_answers_the_last_request() -> None:
+    requests = PendingRequests()
+    requests.add(7, ("member/r2",))
+    requests.add(7, ("member/r2", "subscription/billing"))
+    requests.take(RegistrationReceipt("t", "r1", token=7, code=Refusal.BUSY))
+    assert requests.take(RegistrationReceipt("t", "r1", token=7)) == ("member/r2",)

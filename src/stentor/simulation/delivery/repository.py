@@ -42,6 +42,7 @@ from stentor.protocols.delivery.settings import RepositorySettings
 from stentor.protocols.delivery.transport import LetterReceived, SendLetter, ShareAccess
 from stentor.simulation.checkers import trace_checker
 from stentor.simulation.checkers.delivery_history import DiskContents, Numbers
+from stentor.simulation.checkers.pending_requests import PendingRequests
 from stentor.simulation.checkers.stored_times import Arrivals
 from stentor.simulation.delivery.process import TOPIC, DeliveryWorld, SimProcess
 from stentor.simulation.delivery.rot import rot_anything, rot_body
@@ -91,7 +92,7 @@ class SimRepository(SimProcess):
         self.contents = world.history.disks[name] = DiskContents(settings.unit)
         world.history.stored_times.clocks[name] = lambda: self.wall
         self._horizon = 0
-        self._registered: dict[int, tuple[str, ...]] = {}  # keys of what was registered when an owner asked, by token
+        self._requests = PendingRequests()
         self._untold: dict[int, list[RecordHeader]] = {}  # what was written, by commit
         self._traces = trace_checker.KeptTraces()
         self._telling = Random(f"{seed}/traces/{name}")
@@ -164,6 +165,7 @@ class SimRepository(SimProcess):
         if (lost := self.contents.open(holdings.lines, self.world.now)) is not None:
             self.accuse("lost-commit", f"{self.short} opened its ledger without {lost}")
         self._untold.clear()
+        self._requests.clear()
         self._came.clear()
         self._is_opening = True
 
@@ -226,7 +228,8 @@ class SimRepository(SimProcess):
         did = super().did(happened, effects)
         if isinstance(happened, LetterReceived) and self.repository is not None:
             known = tuple(self.repository.registry.versions())
-            self._registered |= {each.token: known for each in happened.events if isinstance(each, Registration)}
+            for request in (each for each in happened.events if isinstance(each, Registration)):
+                self._requests.add(request.token, known)
         if isinstance(happened, Committed):
             did += trace_checker.durable(self._untold.pop(happened.token))
         elif isinstance(happened, Scanned) and self._is_opening:
@@ -370,8 +373,9 @@ class SimRepository(SimProcess):
                     self._recovered(publisher, event)
             elif isinstance(event, RegistrationReceipt):
                 history.receipts.add((self.short, event.token))
+                registered = self._requests.take(event)
                 if event.code is None:
-                    history.answer(self.short, self._registered[event.token])
+                    history.answer(self.short, registered)
         self.world.office.post(self, post)
 
     def _told_at(self, place: str) -> list[str]:

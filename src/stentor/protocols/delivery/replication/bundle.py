@@ -94,7 +94,8 @@ class PeerRepository:
         self.passed = 0  # the last of its numbers under which it passed on something to us
         self.asked = 0  # when it was asked for events; 0 if nothing is under way
         self.wanted: dict[StreamId, Spans] = {}  # the events that it was last asked for
-        self.cares: dict[str, dict[StreamId, int]] = {}  # up to where it has all that a subscriber has not got
+        # Up to where it has all that a subscriber has not got: one that is registered now, not one of this name before.
+        self.cares: dict[str, dict[StreamId, int]] = {}
         # Its part of the repository table, in the order of its own sequence numbers.
         self.lines: list[RecordHeader] = []
         self._sequences: list[int] = []  # Invariant: those of `lines`
@@ -220,6 +221,13 @@ class Bundle:
         """Hear one no more that has left and handed over all that it had."""
         del self.peers[peer.name]
 
+    def end_registration(self, subscriber: str) -> None:
+        """Count on nobody to keep events for a subscriber whose registration has ended: if the name subscribes again,
+        it may want what they have skipped.
+        """
+        for peer in self.peers.values():
+            peer.cares.pop(subscriber, None)
+
     @property
     def same_unit_peers(self) -> list[str]:
         """The members that serve the same unit: copies are counted among these."""
@@ -237,8 +245,17 @@ class Bundle:
         peer.tidy(streams)
         return rows
 
-    def take_state(self, peer: PeerRepository, state: GossipState, streams: Mapping[StreamId, PublisherStream]) -> None:
-        """Note what another one has: the state tells all of it, for each stream that it names."""
+    def take_state(
+        self,
+        peer: PeerRepository,
+        state: GossipState,
+        streams: Mapping[StreamId, PublisherStream],
+        *,
+        is_agreed: bool,
+    ) -> None:
+        """Note what another one has: the state tells all of it, for each stream that it names. Unless we are agreed
+        upon what is registered, it may keep events for registrations that have ended.
+        """
         peer.change(PeerChange.SAID_LEAVING if state.leaving else PeerChange.SAID_STAYING)
         peer.is_ready = state.ready
         peer.facts, peer.unit = state.facts, state.unit
@@ -264,7 +281,7 @@ class Bundle:
             named = {
                 (held.publisher, held.incarnation): Spans(((1, held.floor), *held.spans)).upto() for held in state.held
             }
-            if not peer.is_departed:
+            if is_agreed and not peer.is_departed:
                 peer.cares.update(dict.fromkeys(state.cares, named))
             for key, stream in streams.items():
                 if key not in named:

@@ -346,7 +346,7 @@ class Gossip:
         if len(current) < len(state.held):  # what a member stored of a life before it heard that it is closed counts
             late = [] if peer.is_departed else [each for each in state.held if each.spans and each not in current]
             state = msgspec.structs.replace(state, held=(*current, *late))
-        self.bundle.take_state(peer, state, self._log.streams)
+        self.bundle.take_state(peer, state, self._log.streams, is_agreed=state.facts == self._registry.digest)
         if state.asking and self._step.now - peer.answered >= self._settings.interval // 2:
             peer.answered = self._step.now
             self._tell_steering(peer)

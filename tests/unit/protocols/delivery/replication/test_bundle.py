@@ -55,9 +55,8 @@ def test_one_that_has_forgotten_events_is_not_asked_for_them_before_one_that_has
     bundle, streams = Bundle("r1"), Streams()
     bundle.admit({"r1": "", "r2": "", "r3": ""})
     for name, held in (("r2", StreamRanges(*STREAM, 7, ())), ("r3", StreamRanges(*STREAM, 4, ((5, 7),)))):
-        bundle.take_state(
-            bundle.peers[name], GossipState(TOPIC, name, ready=True, held=(held,), facts=0, whole=True), streams
-        )
+        state = GossipState(TOPIC, name, ready=True, held=(held,), facts=0, whole=True)
+        bundle.take_state(bundle.peers[name], state, streams, is_agreed=True)
     streams[STREAM].forget(4)
     asked = {}
     for name, peer in bundle.peers.items():
@@ -74,10 +73,10 @@ def test_the_word_of_one_that_is_no_member_any_more_keeps_events_for_nobody() ->
     state = GossipState(
         TOPIC, "r2", ready=True, held=held, facts=0, leaving=False, whole=True, unit="unit", cares=("billing",)
     )
-    bundle.take_state(peer, state, streams)
+    bundle.take_state(peer, state, streams, is_agreed=True)
     assert peer.cares == {"billing": {STREAM: 3}}
     bundle.admit({"r1": ""})
-    bundle.take_state(peer, state, streams)
+    bundle.take_state(peer, state, streams, is_agreed=True)
     assert not peer.cares
     bundle.validate()
 
@@ -86,10 +85,11 @@ def test_one_that_was_dismissed_and_stores_again_has_neither_skipped_nor_forgott
     bundle, streams = Bundle("r1"), Streams()
     bundle.admit({"r1": "", "r2": ""})
     held = (StreamRanges(*STREAM, 2, ((3, 4),), skipped=((3, 4),)),)
-    bundle.take_state(bundle.peers["r2"], GossipState(TOPIC, "r2", ready=True, held=held, facts=0, whole=True), streams)
+    state = GossipState(TOPIC, "r2", ready=True, held=held, facts=0, whole=True)
+    bundle.take_state(bundle.peers["r2"], state, streams, is_agreed=True)
     stream = streams[STREAM]
     assert stream.offered_by("r2") == []
-    bundle.take_state(bundle.peers["r2"], GossipState(TOPIC, "r2", ready=True, held=(), facts=0, whole=True), streams)
+    bundle.take_state(bundle.peers["r2"], msgspec.structs.replace(state, held=()), streams, is_agreed=True)
     stream.learn("r2", [(1, 4)])
     assert stream.offered_by("r2") == [(1, 4)]
     assert stream.told_floor == 0

@@ -88,6 +88,7 @@ class TopicSubscriptions:
                     self._units.send_away(name)
                 self._table.remove(name)
                 self._syncs.forget(name)
+                self._state.bundle.end_registration(name)
                 self._log.unwritten.write(Fact(PROGRESS + name, None))
 
     def apply(self, names: Iterable[str]) -> None:

@@ -1,9 +1,10 @@
 """A repository forgets nothing while a member is away: that one may have registered a subscriber who has not got it."""
 
 import pytest
-from tests.paper.bundle import TOPIC, PaperBundle
+from tests.paper.bundle import KEEPER, TOPIC, PaperBundle
 
-from stentor.model.control import Migrate, Persistent, RecoveryResponse, TopicTask
+from stentor.model.communication import repository_name
+from stentor.model.control import GossipState, Migrate, Persistent, RecoveryResponse, SubscriberEnd, TopicTask
 from stentor.model.ids import publisher_id
 from stentor.model.stored.reading import StockRequest
 from stentor.protocols.delivery.transport import LetterReceived
@@ -97,3 +98,36 @@ def test_who_lacks_what_is_forgotten_since_a_finer_storage_keeps_it_is_steered_h
     assert kept(bundle, "r1") == 0, "the storage of its unit keeps them for it"
     assert "billing" not in bundle.repositories["r1"].feeds.cursors
     assert bundle.told(Migrate, "billing")
+
+
+def subscribe_again() -> tuple[PaperBundle, GossipState]:
+    """A storage keeps for billing what that wants. Billing leaves, and subscribes again to all that there is. Return
+    what the storage said before that, too.
+    """
+    bundle = PaperBundle("r1", "north1", units={"north1": "north"}, copies=1, keep=1)
+    bundle.recover("publisher", "shop", "r1")
+    bundle.recover("subscriber", "billing", "r1", where="price = 0", node="north/b1")
+    bundle.publish(1, 5)
+    bundle.pass_time(5000)
+    said = [event for _, event in bundle.said if isinstance(event, GossipState) and "billing" in event.cares]
+    assert [held.spans for held in said[-1].held] == [((5, 5),)], "billing does not want the others"
+    bundle.say(
+        "subscriber", "billing", SubscriberEnd(TOPIC, "billing", attempt=1, incarnation=5, unsubscribes=True), "r1"
+    )
+    bundle.recover("subscriber", "billing", "r1", attempt=2, incarnation=6, since="beginning", node="north/b1")
+    return bundle, said[-1]
+
+
+def test_what_a_finer_storage_keeps_for_a_former_registration_it_does_not_keep_for_the_next_one() -> None:
+    bundle, _ = subscribe_again()
+    bundle.pass_time(3 * LOOK)
+    assert kept(bundle, "r1") == 5
+    assert "billing" in bundle.repositories["r1"].feeds.cursors
+
+
+def test_a_finer_storage_that_has_not_heard_of_a_registration_keeps_nothing_for_it() -> None:
+    bundle, late = subscribe_again()
+    bundle.step("r1", LetterReceived(publisher_id(KEEPER, repository_name("north1")), [late]))
+    bundle.pass_time(3 * LOOK)
+    assert kept(bundle, "r1") == 5
+    assert "billing" in bundle.repositories["r1"].feeds.cursors
