@@ -17,6 +17,7 @@ from stentor.model.attribute import Value
 from stentor.model.batch import Rows
 from stentor.model.filter import Filter
 from stentor.model.messages import Gateway, Presence
+from stentor.model.routing_state import ExitNumbers
 from stentor.nodes.network.network import BrokerNetwork
 from stentor.protocols.dissemination.profiles import MemberProfile
 from stentor.protocols.overlay.connectivity_graph import ConnectivityGraph
@@ -191,15 +192,16 @@ class NetworkOracle:
                 yield Anomaly("count", f"at {name}, {counted} subscriptions stand behind {unit}, and {true} are true")
 
     def _check_ways(self) -> Iterator[Anomaly]:
-        """From hop to hop every member comes nearer, until it is reached."""
+        """From hop to hop every member comes nearer, until it is reached, by the exits that parcels name."""
         for name, broker in self.brokers.items():
             for scope in broker.network.context.scopes:
                 if not self.is_whole(name, scope):
                     continue
                 for unit in self.parts(name, scope):
-                    way = [name]
+                    way, exits = [name], ExitNumbers()
                     while way[-1] and way.count(way[-1]) == 1 and not _within(way[-1], unit):
-                        way.append(self.brokers[way[-1]].network.routes.neighbour_towards(unit))
+                        following, exits = self.brokers[way[-1]].network.routes.way_towards(unit, exits)
+                        way.append(following)
                     if not way[-1] or not _within(way[-1], unit):
                         yield Anomaly("way", f"from {name} to {unit}: {' '.join(way)}")
 

@@ -10,7 +10,7 @@ from stentor.protocols.dissemination.routes import Route
 from stentor.simulation.outcome import Anomaly
 from stentor.wire.block import Block
 from stentor.wire.head import schema_of
-from stentor.wire.parcel import colours_of
+from stentor.wire.parcel import read_ways
 
 Name = tuple[int, int, int, int]  # publisher, incarnation, topic and catenation number of an event
 
@@ -29,7 +29,7 @@ class RecordingRelay(Relay[Outbox]):
 
     def _plans_for(self, level: int, ways: bytes) -> MaskPlans[Outbox]:
         plans = super()._plans_for(level, ways)
-        colours = colours_of(ways)[level : self._context.depth]
+        colours = read_ways(ways).colours[level : self._context.depth]
         if plans.colours[level:] != colours:
             detail = f"{self._context.name} sends a parcel of the colours {colours} by {plans.colours[level:]}"
             self._anomalies.append(Anomaly("wrong-colour", detail))
