@@ -152,8 +152,7 @@ class RouteComputation:
             if neighbour is not None and distance is not None:
                 next_hops[neighbour] = next_hops.get(neighbour, 0) | 1 << number
                 costs[unit] = distance
-                if exits:
-                    words = self._exit_numbers(exits)
+                if any(words := self._exit_numbers(exits)):
                     named[words] = named.get(words, 0) | 1 << number
         return RoutingState(
             scope=self._context.scopes[level],

@@ -1,10 +1,14 @@
 """A relay that remembers which events came in: copies of a parcel are for different members, so none comes twice. Each
-goes by the colours that it has.
+goes by the colours that it has, and leaves a unit by the same exit as long as the same ones are open.
 """
 
+from collections.abc import Mapping
+
+from stentor.model.routing_state import RoutingTables
 from stentor.protocols.connection.outbox import Outbox
 from stentor.protocols.delivery.besteffort.subscriber import frames
-from stentor.protocols.dissemination.mask_plans import MaskPlans
+from stentor.protocols.dissemination.mask_plans import MaskPlans, NextHop
+from stentor.protocols.dissemination.member_interests import InterestIndex
 from stentor.protocols.dissemination.relay import Relay
 from stentor.protocols.dissemination.routes import Route
 from stentor.simulation.outcome import Anomaly
@@ -26,6 +30,14 @@ class RecordingRelay(Relay[Outbox]):
         relay.__class__ = RecordingRelay
         assert isinstance(relay, RecordingRelay)
         relay._anomalies, relay._seen = anomalies, set()
+
+    def adopt(self, tables: RoutingTables[InterestIndex], neighbours: Mapping[str, NextHop[Outbox]]) -> None:
+        former = self.states
+        super().adopt(tables, neighbours)
+        before, after = [[(state.numbers, state.exits) for state in states] for states in (former, self.states)]
+        if before == after and [state.named for state in former] != [state.named for state in self.states]:
+            detail = f"{self._context.name} chooses another exit than before, and the same ones are open"
+            self._anomalies.append(Anomaly("moved-exit", detail))
 
     def _plans_for(self, level: int, ways: bytes) -> MaskPlans[Outbox]:
         plans = super()._plans_for(level, ways)
