@@ -221,8 +221,10 @@ class RouteComputation:
 
     def way_towards(self, unit: str, told: ExitNumbers = ()) -> tuple[str, ExitNumbers]:
         """Return the neighbour to whom events for a unit go whose parcel names these exits, and the exits that it names
-        then; the neighbour is "" if the unit cannot be reached.
+        then; the neighbour is "" if the unit cannot be reached, or is none of our business.
         """
+        if self._context.level(unit) is None:
+            return "", ()
         target, exits = self._graph.exits.resolve(unit, self._units_of(told), self._choices, keep=False)
         name = self.neighbour_towards(target)
         level = self._gateways.neighbours[name].level if name else 0

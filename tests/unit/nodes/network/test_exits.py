@@ -43,6 +43,7 @@ def test_a_parcel_goes_to_the_exit_that_it_names_and_by_our_own_choice_if_it_nam
         told = (leaving, 0, 0)
         _, clusters, outermost = desk.network.relay._tables.states(current, told)
         assert (clusters.next_hops, outermost.next_hops) == ({neighbour: 1 << 7}, {neighbour: 1 << 8})
+        assert desk.network.routes.way_towards("south/lab", told) == ("", ())
         assert desk.network.routes.way_towards(HALL, told) == (neighbour, (NUMBERS[neighbour] + 1, 0, 0))
 
 
@@ -70,7 +71,7 @@ def test_an_exit_without_a_number_is_not_named() -> None:
     assert desk.states()[1].named == {(2, 0, 0): 1 << 7}
 
 
-@pytest.mark.req("CO-16", "US-05")
+@pytest.mark.req("CO-16")
 def test_what_is_told_of_an_event_goes_by_the_exits_that_its_parcel_names() -> None:
     desk = cluster()
     desk.states()
