@@ -214,39 +214,86 @@ def _costs_from(
     return {unit: cost for unit, cost in costs.items() if unit != start}
 
 
-@pytest.mark.req("CO-16")
-@given(st.integers(0, 10_000), st.sampled_from(BROKERS), st.sampled_from(BROKERS))
-def test_whatever_brokers_have_chosen_a_parcel_that_names_exits_arrives(seed: int, start: str, goal: str) -> None:
-    random, links = Random(seed), random_links(seed)
-    graphs = {name: graph_of(name, links) for name in BROKERS}
-    broker, told, passed = start, dict[int, str](), [start]
-    while broker != goal:
-        graph = graphs[broker]
-        _, unit = graph.context.view(ScopePath.parse(goal))
-        target, named = graph.exits.resolve(unit, told, Whims(random))
+class Whims(ExitChoices):
+    """Chooses any exit that is open, and keeps to it."""
+
+    def __init__(self, random: Random) -> None:
+        super().__init__()
+        self._random = random
+
+    def choose(self, *found: object, **_options: object) -> str:
+        _, level, unit, exits = found
+        assert isinstance(level, int)
+        assert isinstance(exits, frozenset)
+        return self._kept.setdefault((level, str(unit), exits), self._random.choice(sorted(exits)))
+
+
+def walk(links: Links, choices: dict[str, Whims], start: str, goal: str) -> list[str]:
+    """Return the brokers by which an event goes whose parcel names exits."""
+    passed, told = [start], dict[int, str]()
+    while passed[-1] != goal:
+        graph = graph_of(passed[-1], links)
+        target, named = graph.exits.resolve(_sees(graph, goal), told, choices[passed[-1]])
         hop = graph.cache.hop(target)
-        assert hop is not None
-        ends = [(pair, cost) for pair, cost in links.items() if broker in pair]
-        reach = [(cost, far) for pair, cost in ends for far in pair if far != broker and _sees(graph, far) == hop]
-        broker = min(reach)[1]
+        ends = [(cost, pair) for pair, cost in links.items() if passed[-1] in pair]
+        _, broker = min(
+            (cost, far) for cost, pair in ends for far in pair if far != passed[-1] and _sees(graph, far) == hop
+        )
         level = graph.context.view(ScopePath.parse(broker))[0]
         told = {each: leaving for each, leaving in named.items() if each >= level}
         assert broker not in passed, f"in a circle: {passed}"
         passed.append(broker)
+    return passed
 
 
 def _sees(graph: ConnectivityGraph, name: str) -> str:
     return graph.context.view(ScopePath.parse(name))[1]
 
 
-class Whims(ExitChoices):
-    """Chooses any exit that is open, another one each time."""
+def whims(seed: int) -> dict[str, Whims]:
+    random = Random(seed)
+    return {name: Whims(random) for name in BROKERS}
 
-    def __init__(self, random: Random) -> None:
-        super().__init__()
-        self._random = random
 
-    def choose(self, *found: object, **_: object) -> str:
-        exits: object = found[-1]
-        assert isinstance(exits, frozenset)
-        return str(self._random.choice(sorted(exits)))
+@pytest.mark.req("CO-16")
+@given(st.integers(0, 10_000), st.sampled_from(BROKERS), st.sampled_from(BROKERS))
+def test_whatever_brokers_have_chosen_a_parcel_that_names_exits_arrives(seed: int, start: str, goal: str) -> None:
+    assert walk(random_links(seed), whims(seed), start, goal)[-1] == goal
+
+
+@pytest.mark.req("CO-16", "CO-12")
+@given(st.integers(0, 10_000), st.sampled_from(BROKERS), st.sampled_from(BROKERS), st.data())
+def test_who_need_not_wait_during_a_plan_goes_the_same_way_through_its_scope(
+    seed: int, start: str, goal: str, data: st.DataObject
+) -> None:
+    before, chosen = random_links(seed), whims(seed)
+    near, far = data.draw(st.sampled_from(sorted(before)))
+    after = {**before, (near, far): 3 - before[near, far]}
+    level = ScopePath.parse(near).level_of_difference(ScopePath.parse(far))
+    context = Context(ScopePath.parse(start))
+    scope = context.scopes[level]
+    if start == goal or (scope and not near.startswith(scope + "/")):
+        return
+    if not is_moved(start, goal, near, far, [before, after]):
+        inside = [
+            [name for name in walk(links, chosen, start, goal) if not scope or name.startswith(scope + "/")]
+            for links in (before, after)
+        ]
+        assert inside[0] == inside[1]
+
+
+def is_moved(start: str, goal: str, near: str, far: str, sides: list[Links]) -> bool:
+    """Return whether a broker lets events for a goal wait while a plan changes a link, as route computation has it."""
+    level = ScopePath.parse(near).level_of_difference(ScopePath.parse(far))
+    pairs = []
+    for one, other in ((near, far), (far, near)):
+        parts = one.split("/")
+        seen = "/".join(other.split("/")[: len(parts) - level])
+        pairs += [("/".join(parts[: len(parts) - each]), seen) for each in range(level + 1)]
+    for links in sides:
+        graph = graph_of(start, links)
+        place, unit = graph.context.view(ScopePath.parse(goal))
+        targets = graph.exits.targets(unit, level) if place >= level else set()
+        if graph.exits.outer_paths(level).units_over(pairs) & targets:
+            return True
+    return False
