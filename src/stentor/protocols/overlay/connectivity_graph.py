@@ -104,7 +104,7 @@ class ConnectivityGraph:
         return not was_right
 
     def _forget_derived(self) -> None:
-        """Forget what is worked out when it is asked for: what is said is about to change."""
+        """Forget what is worked out from what is said when somebody asks for it."""
         self._paths.clear()
         self._exits = None
 
