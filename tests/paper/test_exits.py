@@ -48,16 +48,26 @@ def test_a_plan_inside_a_unit_that_makes_another_exit_nearer_moves_no_path_outsi
     assert used(scope, "x/D") == {BY_B}
 
 
-@pytest.mark.req("CO-16")
-def test_exits_that_are_chosen_for_each_event_anew_move_with_a_plan_inside(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.req("CO-16", "CO-12")
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_an_event_overtakes_an_earlier_one_on_a_slow_link_if_the_exit_moves(
+    is_kept: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def nearest(_: ExitChoices, table: ExitTable, __: int, unit: str, exits: frozenset[str], **___: bool) -> str:
         return table.nearest(unit, exits)
 
-    monkeypatch.setattr(ExitChoices, "choose", nearest)
+    if not is_kept:
+        monkeypatch.setattr(ExitChoices, "choose", nearest)
     scope = units()
-    assert used(scope, "x/C") == {BY_A}
-    scope.plan(FARTHER, "x")
-    assert used(scope, "x/C") == {BY_B}
+    ends = "at-x_A", "at-y_A"
+    scope.world.network.block(*ends)  # for a moment: what is sent arrives later
+    scope.clients["x/C"].publish("t", b"early")
+    scope.plan(FARTHER, "x")  # inside x nothing is under way
+    scope.clients["x/C"].publish("t", b"late")
+    scope.run(0.2)
+    scope.world.network.unblock(*ends)
+    scope.run()
+    assert scope.clients["y/A"].got == ([b"early", b"late"] if is_kept else [b"late"])
 
 
 @pytest.mark.req("CO-16")

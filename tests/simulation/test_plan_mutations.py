@@ -86,7 +86,7 @@ MUTATIONS: list[tuple[Mutate, str, set[str]]] = [
     (the_old_colour_is_forgotten_with_the_switch, "plans", MEANING),
     (nobody_waits_for_links, "plans", LOST | {"plan"}),
     (links_of_a_tree_cost_what_others_do, "plans", {"off-tree"}),
-    (exits_are_chosen_anew_for_each_event, "plans", LOST | {"moved-exit"}),
+    (exits_are_chosen_anew_for_each_event, "plans", {"moved-exit"}),
     (held_events_are_of_topics_that_nobody_knows, "rebuilding", {"raised"}),
 ]
 
