@@ -14,6 +14,7 @@ from stentor.nodes.network.route_computation import RouteComputation
 from stentor.protocols.colours.announced_plan import AnnouncedPlan
 from stentor.protocols.dissemination.forwarder import Forwarder
 from stentor.protocols.dissemination.relay import Relay
+from stentor.protocols.overlay.exits import ExitChoices, ExitTable
 from stentor.wire.parcel import Masks
 
 Mutate = Callable[[pytest.MonkeyPatch], None]
@@ -70,6 +71,13 @@ def held_events_are_of_topics_that_nobody_knows(patch: pytest.MonkeyPatch) -> No
     patch.setattr(Forwarder, "keep_definitions", lambda *_: None)
 
 
+def exits_are_chosen_anew_for_each_event(patch: pytest.MonkeyPatch) -> None:
+    def nearest(_: ExitChoices, table: ExitTable, __: int, unit: str, exits: frozenset[str], **___: bool) -> str:
+        return table.nearest(unit, exits)
+
+    patch.setattr(ExitChoices, "choose", nearest)
+
+
 MUTATIONS: list[tuple[Mutate, str, set[str]]] = [
     (nothing_is_held, "plans", LOST),
     (parcels_go_by_our_own_colours, "plans", MEANING),
@@ -78,6 +86,7 @@ MUTATIONS: list[tuple[Mutate, str, set[str]]] = [
     (the_old_colour_is_forgotten_with_the_switch, "plans", MEANING),
     (nobody_waits_for_links, "plans", LOST | {"plan"}),
     (links_of_a_tree_cost_what_others_do, "plans", {"off-tree"}),
+    (exits_are_chosen_anew_for_each_event, "plans", {"moved-exit"}),
     (held_events_are_of_topics_that_nobody_knows, "rebuilding", {"raised"}),
 ]
 

@@ -36,14 +36,15 @@ async def explain(
     *,
     level: int = 0,
     masks: Mapping[int, int] | None = None,
+    exits: tuple[int, ...] = (),
     within: float = _WITHIN,
 ) -> Explanation:
     """What the broker would do with an event: of its own client, or, with masks, out of another broker's parcel."""
     known = None if masks is None else dict(masks)
-    answer = await fabric.ask(
-        ExplanationRequest(token=fabric.token(), topic=topic, attributes=dict(attributes), level=level, masks=known),
-        within,
+    question = ExplanationRequest(
+        token=fabric.token(), topic=topic, attributes=dict(attributes), level=level, masks=known, exits=exits
     )
+    answer = await fabric.ask(question, within)
     assert isinstance(answer, ExplanationReport)
     return msgspec.msgpack.decode(answer.explanation, type=Explanation)
 

@@ -28,6 +28,7 @@ from stentor.model.ranges import (
     ByteCount,
     Cost,
     Count,
+    ExitNumber,
     FilterText,
     GatewayCost,
     Id,
@@ -267,7 +268,7 @@ class ExplanationRequest(Message, frozen=True, kw_only=True, array_like=True, ta
     """A client asks what the broker would do with an event.
 
     Without masks the event is from one of the broker's own clients; with masks it came in a parcel from a broker whose
-    path differs from this one's at this level.
+    path differs from this one's at this level, and which names these exits.
     """
 
     token: Token
@@ -277,6 +278,7 @@ class ExplanationRequest(Message, frozen=True, kw_only=True, array_like=True, ta
     )
     level: Level = 0
     masks: Annotated[dict[Level, Id], Meta(max_length=64)] | None = None
+    exits: Annotated[tuple[ExitNumber, ...], Meta(max_length=8)] = ()
 
 
 class ExplanationReport(Message, frozen=True, array_like=True, tag="explanation", gc=False):

@@ -107,6 +107,7 @@ Attempt = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 ChorusOrAttempt = Annotated[int, Meta(ge=-(2**63) + 1, le=2**63 - 1)]  # below zero it is the number of a notice group
 Token = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Level = Annotated[int, Meta(ge=0, le=255)]
+ExitNumber = Annotated[int, Meta(ge=0, le=64)]  # 0 is none, or 1 + the number of a member
 MemberNumber = Annotated[int, Meta(ge=0, le=LARGEST_UNIT - 1)]
 Copies = Annotated[int, Meta(ge=0, le=4096)]
 WholeSeconds = Annotated[int, Meta(ge=0, le=2**40)]

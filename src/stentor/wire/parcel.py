@@ -14,15 +14,16 @@
 
 A mask has a bit for each member of a scope that this copy is for. Copies are for different members, so that nobody
 gets an event twice, whatever happens to routes. The colour of a level says by which topology of that scope a parcel is
-routed; colours of levels below that of a link are 0 there, and whoever takes the parcel in chooses its own. `states` is
-a digest of which members the bits stand for, as far as both ends of the link can know: a receiver that has another one
-knows other members than the sender. Exits, records and the gain are all 0 today: there is room for them, so that
-parcels change once.
+routed. Its exit is 1 + the number of the member of that scope by which the parcel leaves the unit around it, and counts
+for members of higher levels only; 0 names none. Colours and exits of levels below that of a link are 0 there, and
+whoever takes the parcel in chooses its own. `states` is a digest of which members the bits stand for, as far as both
+ends of the link can know: a receiver that has another one knows other members than the sender. Records and the gain are
+all 0 today: there is room for them, so that parcels change once.
 """
 
 import struct
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -44,6 +45,11 @@ MASKS: Final = 1
 MOST_HOPS: Final = 64
 SOFT_PARCEL: Final = 256 << 10  # bytes of frames, if there is more than one
 
+MOST_EXITS: Final = 64  # as many as a scope has members
+_COLOUR_BITS: Final = 2
+_COLOURS_ALONE: Final = int.from_bytes(struct.pack("<8H", *[(1 << _COLOUR_BITS) - 1] * 8), "little")
+_MOST_WAYS: Final = 4096  # that are remembered: peers choose the exits, and could name any number of combinations
+
 NO_WAYS: Final = bytes(WAYS_SIZE)
 NO_STATES: Final = 0  # of a sender that does not tell
 
@@ -61,7 +67,7 @@ class Parcel(NamedTuple):
     hops: int
     contents: int
     matchings: bytes
-    ways: bytes  # colours of all levels, as they stand in the parcel
+    ways: bytes  # colours and exits of all levels, as they stand in the parcel
     states: int
     masks: Masks | None
     arrays: MaskArrays | None
@@ -82,7 +88,7 @@ def parse(data: bytes, at: int) -> Parcel:
     if not levels or not count or flags & ~MASKS or start + SHORTEST_EVENTS > end:
         raise FrameError(Refusal.CORRUPT, "a parcel whose parts do not fit into it")
     ways = ways_at(data, at)
-    colours_of(ways)
+    read_ways(ways)
     states = int.from_bytes(data[at + LEVELS_AT + 2 : at + WAYS_AT], "little")
     if not flags & MASKS:
         words = struct.unpack_from(f"<{len(levels)}Q", data, at + HEADER_SIZE)
@@ -107,29 +113,47 @@ def addressed(data: bytes, at: int, first: int) -> bytes:
     return data[at + LEVELS_AT : first]
 
 
+class Ways(NamedTuple):
+    """What a parcel says of its way, by level."""
+
+    colours: tuple[int, ...]
+    exits: tuple[int, ...]  # 0, or 1 + the number of the member by which it leaves the unit around the scope
+    coloured: bytes  # the colours alone, as they stand in a parcel that names no exits
+
+
 def ways_at(data: bytes, at: int) -> bytes:
-    """Return the colours of all levels of the parcel that begins here, as they stand in it."""
+    """Return the colours and exits of all levels of the parcel that begins here, as they stand in it."""
     return data[at + WAYS_AT : at + WAYS_AT + WAYS_SIZE]
 
 
-def ways_of(colours: Sequence[int], level: int = 0) -> bytes:
-    """Return colours of levels, the lowest first, as they stand in parcels on links of a level."""
-    return struct.pack("<8H", *(0,) * level, *colours[level:], *(0,) * (8 - len(colours)))
+def ways_of(colours: Sequence[int], level: int = 0, exits: Sequence[int] = ()) -> bytes:
+    """Return colours and exits of levels, the lowest first, as they stand in parcels on links of a level."""
+    words = [*colours, *(0,) * (8 - len(colours))]
+    for each, leaving in enumerate(exits):
+        words[each] |= leaving << _COLOUR_BITS
+    return struct.pack("<8H", *(0,) * level, *words[level:])
 
 
-@cache
-def colours_of(ways: bytes) -> tuple[int, ...]:
-    """Return the colours of all levels; FrameError if there are others than three. Few are ever under way."""
-    colours = struct.unpack("<8H", ways)
-    if max(colours) >= COLOURS:
+@lru_cache(_MOST_WAYS)
+def read_ways(ways: bytes) -> Ways:
+    """Return the colours and exits of all levels; FrameError if there are others than three, or than members."""
+    words = struct.unpack("<8H", ways)
+    colours = tuple(word & (1 << _COLOUR_BITS) - 1 for word in words)
+    exits = tuple(word >> _COLOUR_BITS for word in words)
+    if max(colours) >= COLOURS or max(exits) > MOST_EXITS:
         raise FrameError(Refusal.CORRUPT, "a parcel with a colour or an exit that cannot be")
-    return colours
+    return Ways(colours, exits, colours_alone(ways))
+
+
+def colours_alone(ways: bytes) -> bytes:
+    """Return colours without exits, as they stand in parcels: what is under way is counted by colours."""
+    return (int.from_bytes(ways, "little") & _COLOURS_ALONE).to_bytes(WAYS_SIZE, "little")
 
 
 class Stamp(NamedTuple):
     """What parcels say of the topology by which they go."""
 
-    ways: bytes = NO_WAYS  # the colours of all levels, as they stand in parcels
+    ways: bytes = NO_WAYS  # the colours and exits of all levels, as they stand in parcels
     states: int = NO_STATES
 
 

@@ -18,11 +18,12 @@ from stentor.wire.parcel import (
     WAYS_AT,
     WAYS_SIZE,
     Stamp,
-    colours_of,
+    colours_alone,
     contents_of,
     head,
     label,
     parse,
+    read_ways,
     ways_at,
     ways_of,
     wrap,
@@ -113,8 +114,8 @@ def test_contents_of_what_is_no_frame_are_refused() -> None:
 @given(colours, levels)
 def test_colours_of_levels_below_a_link_are_0_and_all_others_stay(colours: list[int], level: int) -> None:
     level = min(level, len(colours))
-    found = colours_of(ways_of(colours, level))
-    assert found == (*level * [0], *colours[level:], *(8 - len(colours)) * [0])
+    found = read_ways(ways_of(colours, level))
+    assert found.colours == (*level * [0], *colours[level:], *(8 - len(colours)) * [0])
 
 
 @pytest.mark.req("CO-06")
@@ -133,18 +134,30 @@ def test_parcels_carry_their_colours_whatever_their_masks_are(colours: list[int]
 
 def test_without_colours_all_are_0() -> None:
     assert ways_of((0, 0, 0)) == NO_WAYS
-    assert colours_of(NO_WAYS) == (0,) * 8
+    assert read_ways(NO_WAYS) == ((0,) * 8, (0,) * 8, NO_WAYS)
     assert ways_at(head(label({0: 1}), 0, 1, 0, 1, bytes(8)), 0) == NO_WAYS
 
 
 @pytest.mark.req("CO-06")
-@given(levels, st.integers(3, 2**16 - 1))
-def test_a_parcel_with_a_fourth_colour_is_refused_whatever_level_has_it(level: int, colour: int) -> None:
+@given(levels, st.integers(0, 2**16 - 1).filter(lambda word: word & 3 == 3 or word >> 2 > 64))
+def test_a_parcel_with_a_fourth_colour_or_exit_65_is_refused_whatever_level_has_it(level: int, word: int) -> None:
     inner = frame()
     data = bytearray(head(label({0: 1}), len(inner), 1, 0, 1, bytes(8)) + inner)
     parse(bytes(data), 0)
     at = WAYS_AT + 2 * level
     assert at < WAYS_AT + WAYS_SIZE
-    data[at : at + 2] = colour.to_bytes(2, "little")
+    data[at : at + 2] = word.to_bytes(2, "little")
     with pytest.raises(FrameError):
         parse(bytes(data), 0)
+
+
+@pytest.mark.req("CO-16")
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 64)), min_size=1, max_size=8), levels)
+def test_exits_stand_beside_colours_and_leave_them_as_they_are(pairs: list[tuple[int, int]], level: int) -> None:
+    level = min(level, len(pairs))
+    colours, exits = [colour for colour, _ in pairs], [each for _, each in pairs]
+    ways = ways_of(colours, level, exits)
+    found = read_ways(ways)
+    assert found.exits == (*level * [0], *exits[level:], *(8 - len(pairs)) * [0])
+    assert found.colours == read_ways(ways_of(colours, level)).colours
+    assert found.coloured == colours_alone(ways) == ways_of(colours, level)

@@ -92,15 +92,17 @@ class Journey:
 
     async def begin(self, url: str | None, wait: float = 0.0) -> ExplainedStop:
         """At the broker of its publisher; raises if that one cannot be asked."""
-        told = await self._ask(url, 0, None, wait)
+        told = await self._ask(url, None, wait)
         depth = told.node.count("/") + 1
         onward = await self._go_on(told, (1,) * depth, (told.node,))
         return ExplainedStop(told.node, "", 1, told, onward)
 
-    async def _ask(self, url: str | None, level: int, masks: dict[int, int] | None, wait: float = 0.0) -> Explanation:
+    async def _ask(self, url: str | None, hop: HopView | None, wait: float = 0.0) -> Explanation:
+        """Ask a broker what it would do with the event, which comes to it by a hop, or from one of its clients."""
+        level, masks, exits = (0, None, ()) if hop is None else (hop.level, hop.masks, hop.exits)
         async with self._turns, connect(url, tls=self._tls, timeout=WITHIN, wait=wait, stay=True) as fabric:
             return await operation.explain(
-                fabric, self._topic, self._attributes, level=level, masks=masks, within=WITHIN
+                fabric, self._topic, self._attributes, level=level, masks=masks, exits=exits, within=WITHIN
             )
 
     async def _go_on(self, told: Explanation, matchings: tuple[int, ...], path: tuple[str, ...]) -> tuple[Leg, ...]:
@@ -113,7 +115,7 @@ class Journey:
         if hop.peer in path:
             return Leg(hop, ExplainedStop(hop.peer, "it has been here: the way goes in a circle", 0, None, ()))
         try:
-            told = await self._ask(f"stentor://{hop.address}", hop.level, hop.masks)
+            told = await self._ask(f"stentor://{hop.address}", hop)
         except StentorError as error:
             return Leg(hop, ExplainedStop(hop.peer, str(error), 0, None, ()))
         before = matchings[hop.level]

@@ -22,7 +22,7 @@ class RouteStep(msgspec.Struct, frozen=True):
 
     broker: str
     address: str
-    towards: str  # what it sees of the goal: the unit in which it is; "" if it is there, or knows nothing
+    towards: str  # what it sees of the goal, or the exit to which it goes first; "" if it is there, or knows nothing
     distance: tuple[float, ...]  # per level, the highest first
     hop: str  # its neighbour to go to next; "" if it has none
 
@@ -77,11 +77,13 @@ def follow(found: Survey, start: str, goal: str) -> BrokerRoute:
     """Go from broker to broker, wherever each one's view points to."""
     views, steps = found.views(), list[RouteStep]()
     broker, reason = start, ""
+    goals = [goal]  # the exits by which events leave the units around a broker come before what is beyond them
     while not reason:
         address = found.brokers[broker].address if broker in found.brokers else ""
         view = views.get(broker)
         there = within_unit(broker, goal)
-        member = None if view is None or there else _towards(view, goal)
+        goals = [goal, *(each for each in goals[1:] if _is_ahead(broker, each))]
+        member = None if view is None or there else _towards(view, goals[-1])
         circle = any(step.broker == broker for step in steps)
         hop = "" if member is None or circle else member.hop
         seen = ("", ()) if member is None else (member.unit, member.distance)
@@ -96,8 +98,15 @@ def follow(found: Survey, start: str, goal: str) -> BrokerRoute:
             reason = f"{broker} knows nothing of {goal}"
         elif not hop:
             reason = f"{broker} cannot reach {member.unit}"
+        else:
+            goals += member.exits
         broker = hop
     return BrokerRoute(start, goal, False, reason, tuple(steps))
+
+
+def _is_ahead(broker: str, leaving: str) -> bool:
+    """Return whether a broker is in the unit that has an exit, and not there yet."""
+    return within_unit(broker, leaving.rpartition("/")[0]) and not within_unit(broker, leaving)
 
 
 def _towards(view: NetworkView, goal: str) -> MemberView | None:

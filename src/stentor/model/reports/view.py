@@ -29,6 +29,7 @@ class MemberView(msgspec.Struct, frozen=True):
     gateways: tuple[GatewayView, ...]
     wants: int  # size of its profile
     predicates: int  # subscriptions of clients that the profile sums up
+    exits: tuple[str, ...] = ()  # units by which events leave ours, where others cost the same; the highest level first
 
 
 class ScopeView(msgspec.Struct, frozen=True):
@@ -91,6 +92,7 @@ class HopView(msgspec.Struct, frozen=True):
     units: tuple[str, ...]  # the members that the masks stand for
     passes: bool  # whether the channel to the peer lets it pass
     way: str = ""  # whether the link is one of the tree by which events are to go; "" where they go the cheapest way
+    exits: tuple[int, ...] = ()  # by level, as the parcel names them
 
 
 class Explanation(msgspec.Struct, frozen=True):

@@ -11,6 +11,7 @@ from stentor.model.errors import TopicError
 from stentor.model.messages import ExplanationReport, ExplanationRequest
 from stentor.model.reports.colour_view import ColourView
 from stentor.model.reports.view import Explanation, GatewayView, HopView, LinkView, MemberView, NetworkView, ScopeView
+from stentor.model.routing_state import ExitNumbers
 from stentor.model.topic import check_topic
 from stentor.nodes.network.link_cost import DETOUR_COST
 from stentor.nodes.network.network import BrokerNetwork
@@ -20,7 +21,7 @@ from stentor.protocols.dissemination.forwarder import Forwarder
 from stentor.protocols.dissemination.relay import wanted
 from stentor.protocols.dissemination.routes import Route, TopicEntry
 from stentor.wire.frame import LARGEST_CONTROL
-from stentor.wire.parcel import Masks
+from stentor.wire.parcel import Masks, read_ways
 
 _LISTED = (500, 50, 5, 0)  # links and subscriptions in a report, until it fits
 
@@ -84,7 +85,7 @@ def _member(network: BrokerNetwork, level: int, unit: str) -> MemberView:
         address=presence.address,
         members=0 if presence.left else presence.members,
         reachable=not presence.left and graph.reaches(unit),
-        hop="" if own else network.routes.neighbour_towards(unit),
+        hop="" if own else network.routes.way_towards(unit)[0],
         distance=tuple(part / 1000 for part in distance or ()),
         gateways=tuple(
             GatewayView(each.unit, network.context.level(each.unit) or 0, each.links, each.cost / 1000)
@@ -92,6 +93,7 @@ def _member(network: BrokerNetwork, level: int, unit: str) -> MemberView:
         ),
         wants=0 if profile is None else len(profile.wants),
         predicates=0 if profile is None else profile.predicates,
+        exits=() if own else network.routes.exits_towards(unit),
     )
 
 
@@ -136,13 +138,14 @@ def explain(
     route = forwarder.table.route(TopicEntry(asked.topic))
     batch = Rows([asked.attributes])
     masks: Masks = {}
-    below, enters = context.depth, True
+    below, enters, told = context.depth, True, ExitNumbers()
     if asked.masks is not None:
         level = min(max(asked.level, 0), context.depth - 1)
         masks = {each: mask for each, mask in asked.masks.items() if level <= each < context.depth}
         own = relay.states[level].own
         enters, below = bool(masks.get(level, 0) & own), level
         masks[level] = masks.get(level, 0) & ~own
+        told = (0,) * level + (*asked.exits, *(0,) * context.depth)[level : context.depth]
     unreachable: Masks = {}
     if enters:
         for level in range(below):
@@ -157,8 +160,11 @@ def explain(
             units=tuple(network.routes.units_behind(share)),
             passes=hop.channel is None or bool(hop.channel.admits(batch)[0]),
             way=_way(network, hop.level, hop.name),
+            exits=read_ways(stamp.ways).exits[: context.depth],
         )
-        for hop, share, *_ in relay.split_by_hop({level: mask for level, mask in masks.items() if mask}).hops
+        for hop, share, _, stamp, _ in relay.split_by_hop(
+            {level: mask for level, mask in masks.items() if mask}, told
+        ).hops
     ]
     explanation = Explanation(
         node=context.name,

@@ -244,6 +244,10 @@ class Corruption:
         for unit in list(hops):
             if self._often():
                 hops[unit] = draw.choice(sorted(hops))
+        kept = self._network.routes._choices._kept
+        for key in kept if hops else ():
+            if self._often():
+                kept[key] = draw.choice(sorted(hops))
         relay = self._network.relay
         for state in relay.states:
             scrambled = dict.fromkeys(state.next_hops, 0)

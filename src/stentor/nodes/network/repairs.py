@@ -25,6 +25,7 @@ class Repair(enum.Enum):
     OWNER = "its owner's row in the manifest, two rounds later"
     ROUND = "worked out anew with each round from what is so"
     NEWS = "said again: by digests twice a heartbeat, or because the other end asks until it is answered"
+    ANY = "used only if it is one of those that may be chosen, and any of these is legal"
     PLAN = "waves tell which plan is under way and which was finished last; a root's waits have deadlines"
     UNWATCHED = "nothing looks at it yet: damage is noticed if it raises, which ends a link or starts the broker again"
 
@@ -65,11 +66,12 @@ _ENTRIES: Final[Mapping[Repair, str]] = {
     Repair.WAVE: "Rejoining ScopeColours ScopeTree Wave _Answers",
     Repair.OWNER: "ConnectivityGraph Gateways ManifestLease MemberProfile OwnersWords",
     Repair.ROUND: """
-        Colouring CoverIndex InterestIndex MaskPlans MemberInterests ProfileAudit ProfileFeed
+        Colouring CoverIndex ExitTable InterestIndex MaskPlans MemberInterests ProfileAudit ProfileFeed
         ProfileSummary Profiles Relay RouteComputation RoutingCache RoutingTables _SummarisedFilter""",
     Repair.NEWS: """
         AccessSpread Acquaintance AntiEntropy BundleWatch MeasuredCost ReturningLinks Settlement Shortcuts Transfer
         Waves""",
+    Repair.ANY: "ExitChoices",
     Repair.PLAN: "AnnouncedPlan HeldParcels NextHop PlanPoll PlannedTopology Planning ScopePlanWork _RunningPlan",
     Repair.UNWATCHED: """
         AccessClass AccessClasses AccessLog AdminRequests BrokerNetwork BrokerSubscription Charters Connection.address

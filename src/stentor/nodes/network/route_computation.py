@@ -2,7 +2,8 @@
 
 States are computed from scratch when the graph has changed, at the end of a step. Members of a scope share 64 numbers,
 which its root gives out. While a plan is under way in a scope there are two graphs, the one before it and the one after
-it; with plans in several scopes, as many as parcels ask for.
+it; with plans in several scopes, as many as parcels ask for. Where several exits of a unit are equally good outside it,
+the one that a parcel names is taken, and else the one that was chosen before.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from stentor.machine import Step
 from stentor.model.colours.plan import Side
 from stentor.model.messages import Presence
-from stentor.model.routing_state import RoutingState, RoutingTables, Sides
+from stentor.model.routing_state import ExitNumbers, RoutingState, RoutingTables, Sides
 from stentor.nodes.network.colouring import Colouring
 from stentor.nodes.network.neighbour_link import NeighbourLink
 from stentor.protocols.connection.outbox import Outbox
@@ -19,6 +20,7 @@ from stentor.protocols.dissemination.profiles import Profiles
 from stentor.protocols.dissemination.relay import Relay
 from stentor.protocols.neighbours import Neighbour
 from stentor.protocols.overlay.connectivity_graph import ConnectivityGraph
+from stentor.protocols.overlay.exits import ExitChoices
 from stentor.protocols.overlay.gateways import Gateways
 from stentor.protocols.overlay.planned_topology import PlannedTopology
 from stentor.wire.parcel import Masks
@@ -50,6 +52,7 @@ class RouteComputation:
         self._graphs: dict[Sides, ConnectivityGraph] = {}
         self._numbers: list[dict[str, int]] = []  # of all members, by level
         self._clashes: set[str] = set()  # members whose number another has, as people were told
+        self._choices = ExitChoices()
 
     def update(self) -> None:
         """Compute the states again, if the graph or the meaning of a colour has changed."""
@@ -66,6 +69,8 @@ class RouteComputation:
             self._colouring.current, self._colouring.sides, self._states, tuple(self._held(self._colouring.current))
         )
         self._relay.adopt(tables, {name: peer.hop for name, peer in self._peers.items()})
+        if not tables.has_plans:  # until then parcels may come that go by exits which are no longer open
+            self._choices.forget_all_but(self._graph_of((None,) * self._context.depth).exits)
         if is_moved:
             self._sum_up()
             self._forget_those_who_left()
@@ -105,35 +110,50 @@ class RouteComputation:
         for level, topology in enumerate(self._colouring.planned):
             if topology is not None and self._colouring.holds(level):
                 former = (*now[:level], Side.BEFORE, *now[level + 1 :])
-                moved = topology.moved([self._graph_of(former).cache, self._graph_of(now).cache])
-                for unit in moved:
-                    place = self._context.level(unit)
-                    number = None if place is None else self._numbers[place].get(unit)
-                    if place is not None and number is not None and place >= level:
-                        held[place] = held.get(place, 0) | 1 << number
+                for side in (former, now):
+                    for place, bit in self._moved(topology, level, self._graph_of(side)):
+                        held[place] = held.get(place, 0) | bit
             yield dict(held)
+
+    def _moved(self, topology: PlannedTopology, level: int, graph: ConnectivityGraph) -> Iterator[tuple[int, int]]:
+        """Yield members whose way a plan of a level changes on the side of it that a graph is of, as level and bit:
+        whatever exits parcels name, one of the units to which they go first may be reached over a link that changes.
+        """
+        exits = graph.exits
+        moved = topology.moved(exits.outer_paths(level))
+        for place in range(level, self._context.depth):
+            for unit, number in self._others(place).items():
+                if not moved.isdisjoint(exits.targets(unit, level)):
+                    yield place, 1 << number
 
     # ---- states
 
-    def _states(self, sides: Sides) -> tuple[RoutingState[InterestIndex], ...]:
-        """Return the states of all levels on these sides of their plans."""
+    def _states(self, sides: Sides, told: ExitNumbers) -> tuple[RoutingState[InterestIndex], ...]:
+        """Return the states of all levels on these sides of their plans, for parcels that name these exits."""
         graph = self._graph_of(sides)
         by_unit = {each.unit: each.name for each in reversed(self._neighbours_on(sides))}  # the best is remembered
-        return tuple(self._compute(level, graph, by_unit) for level in range(self._context.depth))
+        units = self._units_of(told)
+        return tuple(self._compute(level, graph, by_unit, units) for level in range(self._context.depth))
 
-    def _compute(self, level: int, graph: ConnectivityGraph, by_unit: Mapping[str, str]) -> RoutingState[InterestIndex]:
-        """Return the state of the scope that holds the units of a level; `by_unit` are the best neighbours by what we
-        see of them.
+    def _compute(
+        self, level: int, graph: ConnectivityGraph, by_unit: Mapping[str, str], told: Mapping[int, str]
+    ) -> RoutingState[InterestIndex]:
+        """Return the state of the scope that holds the units of a level, for parcels that name these exits; `by_unit`
+        are the best neighbours by what we see of them.
         """
         own = self._context.units[level]
         numbers = self._numbers[level]
         next_hops: dict[str, int] = {}
         costs: dict[str, tuple[int, ...]] = {}
+        named: dict[ExitNumbers, int] = {}
         for unit, number in self._others(level).items():
-            neighbour, distance = by_unit.get(graph.cache.hop(unit) or ""), graph.distance(unit)
+            target, exits = graph.exits.resolve(unit, told, self._choices)
+            neighbour, distance = by_unit.get(graph.cache.hop(target) or ""), graph.distance(unit)
             if neighbour is not None and distance is not None:
                 next_hops[neighbour] = next_hops.get(neighbour, 0) | 1 << number
                 costs[unit] = distance
+                if any(words := self._exit_numbers(exits)):
+                    named[words] = named.get(words, 0) | 1 << number
         return RoutingState(
             scope=self._context.scopes[level],
             interests=self._interests,
@@ -142,7 +162,22 @@ class RouteComputation:
             costs=costs,
             next_hops=next_hops,
             members=sum(next_hops.values()),
+            exits={unit: tuple(graph.exits.open_to(each, unit) for each in range(level)) for unit in costs},
+            named=named,
         )
+
+    def _exit_numbers(self, exits: Mapping[int, str]) -> ExitNumbers:
+        """Return exits as parcels name them; one that has no number is not named."""
+        return tuple(self._numbers[level].get(exits.get(level, ""), -1) + 1 for level in range(self._context.depth))
+
+    def _units_of(self, told: ExitNumbers) -> dict[int, str]:
+        """Return the exits that a parcel names, by level; numbers that nobody has name none."""
+        return {
+            level: unit
+            for level, word in enumerate(told)
+            for unit, number in self._numbers[level].items()
+            if number + 1 == word
+        }
 
     def _others(self, level: int) -> dict[str, int]:
         """Return the numbers of all members of a level but our own."""
@@ -184,8 +219,27 @@ class RouteComputation:
 
     # ---- for those who ask
 
+    def way_towards(self, unit: str, told: ExitNumbers = ()) -> tuple[str, ExitNumbers]:
+        """Return the neighbour to whom events for a unit go whose parcel names these exits, and the exits that it names
+        then; the neighbour is "" if the unit cannot be reached, or is none of our business.
+        """
+        if self._context.level(unit) is None:
+            return "", ()
+        target, exits = self._graph.exits.resolve(unit, self._units_of(told), self._choices, keep=False)
+        name = self.neighbour_towards(target)
+        level = self._gateways.neighbours[name].level if name else 0
+        return name, (0,) * level + self._exit_numbers(exits)[level:]
+
+    def exits_towards(self, unit: str) -> tuple[str, ...]:
+        """Return the exits that parcels of our clients for a unit name, the highest level first."""
+        exits = self._graph.exits.resolve(unit, {}, self._choices, keep=False).exits
+        return tuple(exits[level] for level in sorted(exits, reverse=True) if exits[level] not in self._context.units)
+
     def neighbour_towards(self, unit: str) -> str:
-        """Return the neighbour to whom events for a unit go; "" if it cannot be reached."""
+        """Return the neighbour that is next on the best path to a unit; "" if it cannot be reached.
+
+        Messages between brokers go this way: they name no exits, and the best path never leads in a circle.
+        """
         first = self._graph.cache.hop(unit)
         return next((each.name for each in self._by_cost() if each.unit == first), "")
 

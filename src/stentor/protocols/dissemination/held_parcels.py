@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Generic, NamedTuple, TypeVar
 
+from stentor.model.routing_state import ExitNumbers
 from stentor.wire.parcel import MaskArrays, Masks
 
 H = TypeVar("H")
@@ -19,6 +20,7 @@ class HeldRun(NamedTuple, Generic[H]):
 
     level: int  # below which they get colours when they leave
     colours: tuple[int, ...]  # of all levels; those from `level` on stay
+    told: ExitNumbers  # the exits that were named as they came; those below `level` are chosen when they leave
     masks: Masks | None  # for all of them; None if each has its own
     arrays: MaskArrays
     inner: bytes

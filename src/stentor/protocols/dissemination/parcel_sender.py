@@ -95,7 +95,11 @@ class ParcelSender(Generic[D]):
         """Hand each next hop the events that are for members behind it, in order."""
         self._count_stranded(parts, plans)
         for hop, reach in plans.hops:
-            self._send_through(hop, reach, plans.stamp(hop), parts, journey)
+            for view, masks in parts:
+                wanted = {level: reach[level] & _any(masks[level]) for level in reach if level in masks}
+                share = {level: mask for level, mask in wanted.items() if mask}
+                for stamp, some in plans.parcels_to(hop, share):  # by block, so that no event overtakes another
+                    self._send_through(hop, some, stamp, [(view, masks)], journey)
 
     def _send_through(
         self,
@@ -156,6 +160,11 @@ class ParcelSender(Generic[D]):
 
 def spread(mask: Chosen, count: int) -> NDArray[np.uint64]:
     return np.full(count, mask, np.uint64) if isinstance(mask, int) else mask
+
+
+def _any(masks: NDArray[np.uint64]) -> int:
+    """Return the members that any of some events is for."""
+    return int(np.bitwise_or.reduce(masks))
 
 
 def _pieces(data: bytes, start: int, end: int) -> Iterator[tuple[int, int, int]]:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from stentor.model.batch import Batch
 from stentor.model.context import Context
 from stentor.model.errors import FrameError, Refusal
-from stentor.model.routing_state import RoutingState, RoutingTables
+from stentor.model.routing_state import MOST_WAYS, ExitNumbers, RoutingState, RoutingTables
 from stentor.policies.forwarding import Chosen
 from stentor.protocols.dissemination.forwarder import Forwarder
 from stentor.protocols.dissemination.held_parcels import HeldParcels, HeldRun
@@ -36,10 +36,9 @@ from stentor.wire.parcel import (
     Masks,
     Parcel,
     addressed,
-    colours_of,
     contents_of,
     parse,
-    ways_at,
+    read_ways,
 )
 from stentor.wire.run import split
 
@@ -61,7 +60,7 @@ class Relay(Generic[D]):
         self._tables: RoutingTables[InterestIndex] = RoutingTables.uniform(states)
         self._neighbours: Mapping[str, NextHop[D]] = {}
         self._by_label: dict[bytes, MaskPlan[D]] = {}  # by the address of a parcel, and the level of its link
-        self._by_colours: dict[tuple[int, ...], MaskPlans[D]] = {}
+        self._by_ways: dict[tuple[tuple[int, ...], ExitNumbers], MaskPlans[D]] = {}  # by colours and exits
         self._plans: MaskPlans[D]  # of the colours that events of our clients get
         self.forget_plans()
         self.held: HeldParcels[ParcelHistory] = HeldParcels()
@@ -110,18 +109,25 @@ class Relay(Generic[D]):
     def forget_plans(self) -> None:
         """Work out again by which neighbours parcels go on: what is remembered may have been damaged."""
         self._by_label = {}
-        self._by_colours = {}
+        self._by_ways = {}
         self._plans = self._plans_of(self._tables.current)
 
-    def _plans_of(self, colours: tuple[int, ...]) -> MaskPlans[D]:
-        plans = self._by_colours.get(colours)
+    def _plans_of(self, colours: tuple[int, ...], told: ExitNumbers = ()) -> MaskPlans[D]:
+        """Return the plans for parcels of these colours that name these exits; none are ()."""
+        plans = self._by_ways.get((colours, told))
         if plans is None:
-            plans = self._by_colours[colours] = MaskPlans(self._tables.states(colours), self._neighbours, colours)
+            if len(self._by_ways) >= MOST_WAYS:
+                self._by_ways.clear()
+            plans = MaskPlans(self._tables.states(colours, told), self._neighbours, colours, told)
+            self._by_ways[colours, told] = plans
         return plans
 
     def _plans_for(self, level: int, ways: bytes) -> MaskPlans[D]:
-        """Return the plans for a parcel that came over a link of a level: below that, it gets our colours."""
-        return self._plans_of(self._tables.current[:level] + colours_of(ways)[level : self._context.depth])
+        """Return the plans for a parcel that came over a link of a level: below that, it gets our colours and exits."""
+        colours, exits, _ = read_ways(ways)
+        depth = self._context.depth
+        told = (0,) * level + exits[level:depth] if any(exits[level:depth]) else ()
+        return self._plans_of(self._tables.current[:level] + colours[level:depth], told)
 
     def under_way(self, level: int, colour: int) -> tuple[int, int]:
         """Return how many parcels of a colour were sent over links inside the scope of a level, and how many came.
@@ -151,14 +157,14 @@ class Relay(Generic[D]):
         first = at + HEADER_SIZE + 8 * data[at + LEVELS_AT].bit_count()
         plan = self._by_label.get(addressed(data, at, first) + hop.key)
         if plan is not None and plan.is_direct and hops < MOST_HOPS and first + SHORTEST_EVENTS <= at + length:
-            hop.arrived[ways_at(data, at)] += 1
+            hop.arrived[plan.coloured] += 1
             journey = ParcelHistory(hops + 1, contents, matchings)
             self._sender.send(plan.shares, data, first, at + length, events, journey)
             return 0
         parcel = parse(data, at)
         if parcel.levels[0] < hop.level or parcel.levels[-1] >= self._context.depth:
             raise FrameError(Refusal.PROTOCOL, "a parcel for members of a scope that we do not share")
-        hop.arrived[parcel.ways] += 1
+        hop.arrived[read_ways(parcel.ways).coloured] += 1
         if parcel.hops >= MOST_HOPS:
             self.circling += parcel.events
             return 0
@@ -193,7 +199,8 @@ class Relay(Generic[D]):
             self._by_label.clear()
         is_foreign = plans.is_foreign(level, parcel.states)
         is_direct = not (enters or waits or is_foreign)
-        plan = MaskPlan(enters, is_direct, is_foreign, onward, plans.split_by_hop(onward), plans)
+        coloured = read_ways(parcel.ways).coloured
+        plan = MaskPlan(enters, is_direct, is_foreign, onward, plans.split_by_hop(onward), plans, coloured)
         self._by_label[key] = plan
         return plan
 
@@ -345,9 +352,9 @@ class Relay(Generic[D]):
         """Return which members of a level shall have the events; without filters no batch is looked at."""
         return _chosen(route, level, batch, self._plans)
 
-    def split_by_hop(self, masks: Masks) -> HopShares[D]:
-        """Return the share of each next hop of a parcel with these masks."""
-        return self._plans.split_by_hop(masks)
+    def split_by_hop(self, masks: Masks, told: ExitNumbers = ()) -> HopShares[D]:
+        """Return the share of each next hop of a parcel with these masks that names these exits."""
+        return self._plans_of(self._tables.current, told).split_by_hop(masks)
 
     # ---- holding back
 
@@ -367,7 +374,7 @@ class Relay(Generic[D]):
         if held:
             waiting = {each: part for each, mask in masks.items() if (part := mask & held.get(each, 0))}
             if waiting:
-                self._hold(HeldRun(level, plans.colours, waiting, {}, data[start:end], count, journey))
+                self._hold(HeldRun(level, plans.colours, plans.told, waiting, {}, data[start:end], count, journey))
                 masks = {each: part for each, mask in masks.items() if (part := mask & ~held.get(each, 0))}
         self._sender.send(plans.split_by_hop(masks), data, start, end, count, journey)
 
@@ -396,7 +403,7 @@ class Relay(Generic[D]):
             return view, masks
         inner = b"".join(frame for frame, _ in view.pick(rows))
         some = {each: mask[rows] for each, mask in waiting.items()}
-        self._hold(HeldRun(level, plans.colours, None, some, inner, len(rows), journey))
+        self._hold(HeldRun(level, plans.colours, plans.told, None, some, inner, len(rows), journey))
         return view, {each: mask & ~np.uint64(held.get(each, 0)) for each, mask in masks.items()}
 
     def _hold(self, run: HeldRun[ParcelHistory]) -> None:
@@ -412,7 +419,7 @@ class Relay(Generic[D]):
         """Send what has waited, in order, as far as it need not wait any longer."""
         held = self.held.held  # what has to wait on is not counted again
         for run in self.held.take():
-            plans = self._plans_of(self._tables.current[: run.level] + run.colours[run.level :])
+            plans = self._plans_of(self._tables.current[: run.level] + run.colours[run.level :], run.told)
             journey = run.history._replace(contents=0)
             if run.masks is not None:
                 self._dispatch(run.masks, plans, run.level, run.inner, 0, len(run.inner), run.events, journey)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 
 from stentor.model.context import Context
 from stentor.model.messages import Presence
+from stentor.protocols.overlay.exits import ExitTable
 from stentor.protocols.overlay.path_lengths import PathLengths
 from stentor.protocols.overlay.shortest_paths import Cost, Edge, RoutingCache
 
@@ -30,6 +31,7 @@ class ConnectivityGraph:
         self._edges_from: defaultdict[str, set[str]] = defaultdict(set)  # to where edges were drawn from a unit
         self._advertised_by: defaultdict[str, set[str]] = defaultdict(set)  # who speaks of a unit
         self._paths: dict[int, PathLengths] = {}  # by level, as long as nothing changes
+        self._exits: ExitTable | None = None  # as long as nothing changes
 
     def validate(self) -> None:
         for level, members in enumerate(self.members):
@@ -55,7 +57,7 @@ class ConnectivityGraph:
         unit = presence.unit
         level = self.context.level(unit)
         assert level is not None, f"{unit} is none of our business"
-        self._paths.clear()
+        self._forget_derived()
         former = self._advertised.get(unit, {})
         spoken = {} if presence.left else {gateway.unit: gateway.cost for gateway in presence.gateways}
         self.members[level][unit] = presence
@@ -74,7 +76,7 @@ class ConnectivityGraph:
         level = self.context.level(unit)
         if level is None or self.members[level].pop(unit, None) is None:
             return
-        self._paths.clear()
+        self._forget_derived()
         former = self._advertised.pop(unit, {})
         for far in sorted(former):
             self._advertised_by[far].discard(unit)
@@ -98,8 +100,13 @@ class ConnectivityGraph:
         self._advertised = fresh._advertised
         self._edges_from = fresh._edges_from
         self._advertised_by = fresh._advertised_by
-        self._paths.clear()
+        self._forget_derived()
         return not was_right
+
+    def _forget_derived(self) -> None:
+        """Forget what is worked out from what is said when somebody asks for it."""
+        self._paths.clear()
+        self._exits = None
 
     def _draw(self, near: str, far: str) -> None:
         """Draw the edge between two units, if it stands; the units around us are drawn from what is inside them."""
@@ -128,6 +135,13 @@ class ConnectivityGraph:
 
     def distance(self, unit: str) -> Cost | None:
         return self.cache.distance(unit)
+
+    @property
+    def exits(self) -> ExitTable:
+        """By which units events may leave ours."""
+        if self._exits is None:
+            self._exits = ExitTable(self.context, self.cache)
+        return self._exits
 
     def paths(self, level: int) -> PathLengths:
         """Return the paths between those members of a level that can be reached, by links that both ends speak of."""

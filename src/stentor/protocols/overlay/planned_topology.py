@@ -134,13 +134,13 @@ class PlannedTopology:
 
     # ---- whose way changes
 
-    def moved(self, caches: Iterable[RoutingCache]) -> set[str]:
-        """Return the units to which a best path leads over a link that the plan changes, on one of its sides.
+    def moved(self, paths: RoutingCache) -> set[str]:
+        """Return the units to which one of some best paths leads over a link that the plan changes.
 
         Any best path counts: of two that cost the same, a broker on the way may have chosen the other one.
         """
         pairs = [(near, far) for near, changes in sorted(self._changes.items()) for far in sorted(changes)]
-        return set().union(*(cache.units_over(pairs) for cache in caches))
+        return paths.units_over(pairs)
 
 
 def _links_between(presence: Presence | None, other: str) -> _Links:

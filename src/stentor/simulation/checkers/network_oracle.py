@@ -17,6 +17,7 @@ from stentor.model.attribute import Value
 from stentor.model.batch import Rows
 from stentor.model.filter import Filter
 from stentor.model.messages import Gateway, Presence
+from stentor.model.routing_state import ExitNumbers
 from stentor.nodes.network.network import BrokerNetwork
 from stentor.protocols.dissemination.profiles import MemberProfile
 from stentor.protocols.overlay.connectivity_graph import ConnectivityGraph
@@ -139,6 +140,7 @@ class NetworkOracle:
                     yield from self._check_presences(name, network, level, parts)
                     yield from self._check_profiles(name, network, level, parts, events)
             yield from check_cache(name, network.gateways.graph)
+            yield from check_exits(name, network.gateways.graph)
             yield from _check_rests(name, network)
         yield from self._check_ways()
 
@@ -191,15 +193,16 @@ class NetworkOracle:
                 yield Anomaly("count", f"at {name}, {counted} subscriptions stand behind {unit}, and {true} are true")
 
     def _check_ways(self) -> Iterator[Anomaly]:
-        """From hop to hop every member comes nearer, until it is reached."""
+        """From hop to hop every member comes nearer, until it is reached, by the exits that parcels name."""
         for name, broker in self.brokers.items():
             for scope in broker.network.context.scopes:
                 if not self.is_whole(name, scope):
                     continue
                 for unit in self.parts(name, scope):
-                    way = [name]
+                    way, exits = [name], ExitNumbers()
                     while way[-1] and way.count(way[-1]) == 1 and not _within(way[-1], unit):
-                        way.append(self.brokers[way[-1]].network.routes.neighbour_towards(unit))
+                        following, exits = self.brokers[way[-1]].network.routes.way_towards(unit, exits)
+                        way.append(following)
                     if not way[-1] or not _within(way[-1], unit):
                         yield Anomaly("way", f"from {name} to {unit}: {' '.join(way)}")
 
@@ -215,10 +218,27 @@ def check_cache(name: str, graph: ConnectivityGraph) -> Iterator[Anomaly]:
             yield Anomaly("cache", f"{name} reaches {unit} by {found}, and the best is {true}")
 
 
-def _shortest(graph: ConnectivityGraph) -> tuple[dict[str, Cost], dict[str, str]]:
+def check_exits(name: str, graph: ConnectivityGraph) -> Iterator[Anomaly]:
+    """Whether those exits are open from which the rest of the way costs least, as far as higher levels matter."""
+    context, edges = graph.context, list(_edges(graph))
+    reached = _distances(edges, context.name, context.depth)
+    for level in range(context.depth - 1):
+        outer = [(near, far, step) for near, far, step in edges if any(step[: context.depth - 1 - level])]
+        rests: defaultdict[str, dict[str, set[Cost]]] = defaultdict(lambda: defaultdict(set))  # by unit and exit
+        for start in {near for near, _, _ in outer if near in reached and (context.level(near) or 0) <= level}:
+            leaving = start if context.level(start) == level else context.units[level]
+            for unit, cost in _distances(outer, start, context.depth).items():
+                rests[unit][leaving].add(cost)
+        for unit, costs in sorted(rests.items()):
+            least = min(map(min, costs.values()))
+            true = {leaving for leaving, offers in costs.items() if least in offers}
+            if (context.level(unit) or 0) > level and graph.exits.open_to(level, unit) != true:
+                found = sorted(graph.exits.open_to(level, unit))
+                yield Anomaly("exits", f"{name} leaves for {unit} by {found} of level {level}, not {sorted(true)}")
+
+
+def _distances(edges: list[tuple[str, str, Cost]], start: str, depth: int) -> dict[str, Cost]:
     """Bellman and Ford's way: as often as anything improves."""
-    depth, start = graph.context.depth, graph.context.name
-    edges = list(_edges(graph))
     distances: dict[str, Cost] = {start: (0,) * depth}
     improved = True
     while improved:
@@ -228,6 +248,14 @@ def _shortest(graph: ConnectivityGraph) -> tuple[dict[str, Cost], dict[str, str]
                 offer = tuple(map(sum, zip(distances[near], step, strict=True)))
                 if far not in distances or offer < distances[far]:
                     distances[far], improved = offer, True
+    return distances
+
+
+def _shortest(graph: ConnectivityGraph) -> tuple[dict[str, Cost], dict[str, str]]:
+    """Return what each unit that is reached costs, and the first hop on the way there."""
+    depth, start = graph.context.depth, graph.context.name
+    edges = list(_edges(graph))
+    distances = _distances(edges, start, depth)
     parents: dict[str, str] = {}
     for far in distances:
         candidates = [

@@ -1,16 +1,20 @@
 """A relay that remembers which events came in: copies of a parcel are for different members, so none comes twice. Each
-goes by the colours that it has.
+goes by the colours that it has, and leaves a unit by the same exit as long as the same ones are open.
 """
 
+from collections.abc import Mapping
+
+from stentor.model.routing_state import RoutingTables
 from stentor.protocols.connection.outbox import Outbox
 from stentor.protocols.delivery.besteffort.subscriber import frames
-from stentor.protocols.dissemination.mask_plans import MaskPlans
+from stentor.protocols.dissemination.mask_plans import MaskPlans, NextHop
+from stentor.protocols.dissemination.member_interests import InterestIndex
 from stentor.protocols.dissemination.relay import Relay
 from stentor.protocols.dissemination.routes import Route
 from stentor.simulation.outcome import Anomaly
 from stentor.wire.block import Block
 from stentor.wire.head import schema_of
-from stentor.wire.parcel import colours_of
+from stentor.wire.parcel import read_ways
 
 Name = tuple[int, int, int, int]  # publisher, incarnation, topic and catenation number of an event
 
@@ -27,9 +31,17 @@ class RecordingRelay(Relay[Outbox]):
         assert isinstance(relay, RecordingRelay)
         relay._anomalies, relay._seen = anomalies, set()
 
+    def adopt(self, tables: RoutingTables[InterestIndex], neighbours: Mapping[str, NextHop[Outbox]]) -> None:
+        former = self.states
+        super().adopt(tables, neighbours)
+        before, after = [[(state.numbers, state.exits) for state in states] for states in (former, self.states)]
+        if before == after and [state.named for state in former] != [state.named for state in self.states]:
+            detail = f"{self._context.name} chooses another exit than before, and the same ones are open"
+            self._anomalies.append(Anomaly("moved-exit", detail))
+
     def _plans_for(self, level: int, ways: bytes) -> MaskPlans[Outbox]:
         plans = super()._plans_for(level, ways)
-        colours = colours_of(ways)[level : self._context.depth]
+        colours = read_ways(ways).colours[level : self._context.depth]
         if plans.colours[level:] != colours:
             detail = f"{self._context.name} sends a parcel of the colours {colours} by {plans.colours[level:]}"
             self._anomalies.append(Anomaly("wrong-colour", detail))

@@ -73,6 +73,22 @@ class Topology:
         if one != other and not any({one, other} == set(link[:2]) for link in self.links):
             self.links.append((one, other, self.random.choice(_COSTS)))
 
+    def add_exits(self, random: Random) -> str:
+        """Let one unit of brokers have three more, and two further links, which cost the same, beside each link that
+        leads out of it; return which unit.
+        """
+        unit = random.choice(sorted({name.rpartition("/")[0] for name in self.brokers}))
+        inside = self.inside(unit)
+        outward = [link for link in self.links if (link[0] in inside) != (link[1] in inside)]
+        exits = [f"{unit}/exit{number}" for number in range(3)]
+        for name in exits:
+            self.brokers[name] = tuple(self._number(prefix) for prefix in _prefixes(name))
+            self.links.append((name, random.choice(inside), 1))
+        for near, far, cost in outward:
+            beyond = far if near in inside else near
+            self.links += [(name, beyond, cost) for name in random.sample(exits, 2)]
+        return unit
+
     def join(self, name: str) -> None:
         """Link a newcomer with its unit, and a new unit with those beside it."""
         for prefix in _prefixes(name)[::-1]:

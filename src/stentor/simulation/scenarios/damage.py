@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from stentor.machine import MILLISECOND, SECOND, Input
 from stentor.model.colours.memory_part import MemoryPart
+from stentor.model.routing_state import ExitNumbers
 from stentor.model.scope import ScopePath
 from stentor.nodes.broker.broker import Broker
 from stentor.nodes.network.corruption import Corruption
@@ -97,11 +98,12 @@ class _Play(LoadedNetwork):
 
     def _path(self, near: str, far: str) -> list[str]:
         """Return by which brokers events go now, both ends included; with "" if one of them knows no way."""
-        names, brokers = [near], self.brokers()
+        names, exits, brokers = [near], ExitNumbers(), self.brokers()
         while names[-1] not in (far, "") and len(names) < MOST_HOPS:
             network = brokers[names[-1]].network
             _, unit = network.context.view(ScopePath.parse(far))
-            names.append(network.routes.neighbour_towards(unit))
+            following, exits = network.routes.way_towards(unit, exits)
+            names.append(following)
         return names
 
     def _bound_ns(self, parts: tuple[MemoryPart, ...]) -> int:

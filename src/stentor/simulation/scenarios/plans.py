@@ -7,6 +7,7 @@ they do so in the end, whatever plans have made of it.
 """
 
 from collections import Counter
+from collections.abc import Sequence
 from random import Random
 
 from stentor.machine import MILLISECOND, SECOND, Input
@@ -21,6 +22,8 @@ from stentor.nodes.client import Settings
 from stentor.nodes.network.network import GatewaySettings, NetworkSettings
 from stentor.protocols.colours.scope_colours import ScopeColours
 from stentor.protocols.colours.scope_tree import TreeRole
+from stentor.protocols.connection.outbox import Outbox
+from stentor.protocols.dissemination.relay import Relay
 from stentor.simulation.checkers.colour_checker import check_meanings
 from stentor.simulation.checkers.delivery_oracle import DeliveryOracle, summary
 from stentor.simulation.checkers.recording_relay import RecordingRelay
@@ -40,7 +43,7 @@ _PLANNED_WITHIN = 20 * SECOND
 _REST = 2 * SECOND  # from when on applications do nothing by themselves
 _PAUSES = (MILLISECOND, 15 * MILLISECOND)  # between two events of a publisher
 _GLANCE = 10 * MILLISECOND  # a wave takes longer to pass a scope
-_CLOSED = SECOND // 2  # after a plan: links that it removed are closed at both ends
+_CLOSED = 10 * SECOND  # after a plan: links that it removed are closed, even if one end hears that from the next wave
 _END = 2 * SECOND  # after the last plan: all is delivered
 _WINDOW = 1 << 20
 _COSTS = (300, 1000, 1000, 2000, 7000)  # thousandths
@@ -58,6 +61,7 @@ class LoadedNetwork:
     """The world with its players: real brokers in several levels, and clients that publish all the time."""
 
     pauses = _PAUSES  # nanoseconds between two events of a publisher
+    _with_exits: Sequence[str] = ()  # units of which several exits cost the same
 
     def __init__(self, seed: int, keep_trace: bool, name: str = "plans") -> None:
         """`name` is the scenario's: each has its own draws."""
@@ -66,6 +70,7 @@ class LoadedNetwork:
         self.world = world = World(seed, Faults(weather=weather), keep_trace=keep_trace)
         self.oracle = DeliveryOracle(world.anomalies)
         self.topology = Topology(random, random.choice((1, 1, 2, 2, 3, 4)), _draw_size(random))
+        self._add_exits(seed)
         self.forwarding = draw_forwarding(seed, self.topology.scopes())
         self.addresses = {name: f"at-{name.replace('/', '_')}" for name in self.topology.brokers}
         self.links = {frozenset((near, far)): near for near, far, _ in self.topology.links}  # and who dials them
@@ -81,6 +86,12 @@ class LoadedNetwork:
             world.restart(world.hosts[address], random.randrange(SECOND // 10))
         for application in self.applications:
             world.restart(world.hosts[application.host], SECOND)
+
+    def _add_exits(self, seed: int) -> None:
+        """In half of the networks that have units, let several exits of one unit cost the same."""
+        random = Random(f"{seed}/exits")  # of its own, so that it changes nothing of other seeds
+        if self.topology.depth > 1 and random.random() < 0.5:
+            self._with_exits = [self.topology.add_exits(random)]
 
     def _broker(self, name: str) -> Factory:
         links = [(far, cost) for near, far, cost in self.topology.links if near == name]
@@ -183,6 +194,7 @@ class LoadedNetwork:
         """Draw plans for some scopes and wait until they have ended."""
         every = self.topology.scopes()
         scopes = self.random.sample(every, self.random.choice((1, 1, 2)) if len(every) > 1 else 1)
+        scopes += [unit for unit in self._with_exits if unit not in scopes]
         drawn = {scope: plan for scope in scopes if (plan := self.draw_plan(scope)) is not None}
         for scope, plan in drawn.items():
             roots = self.roots(scope)
@@ -312,13 +324,18 @@ class LoadedNetwork:
 
     def _check_links(self) -> None:
         """The links that there are, are those that plans have left."""
-        self.world.run(self.world.now + _CLOSED)
-        there = {frozenset((name, far)) for name, broker in self.brokers().items() for far in broker.network.peers}
+        until = self.world.now + _CLOSED
+        while self.world.now < until and self._linked() != self.links.keys():
+            self.world.run(self.world.now + SECOND // 2)
+        there = self._linked()
         if there != self.links.keys():
             self.anomaly(
                 "links", f"there are other links than planned: {sorted(map(sorted, there ^ self.links.keys()))}"
             )
             self.links = {pair: self.links.get(pair, min(pair)) for pair in there}
+
+    def _linked(self) -> set[frozenset[str]]:
+        return {frozenset((name, far)) for name, broker in self.brokers().items() for far in broker.network.peers}
 
     # ---- at the end
 
@@ -364,10 +381,16 @@ class LoadedNetwork:
                 "delivered": self.oracle.deliveries,
                 "held": sum(relay.held.held for relay in relays),
                 "foreign": sum(relay.foreign for relay in relays),
+                "exits": sum(_named(relay) for relay in relays),
                 "coloured-scopes": sum(policy == "coloured" for policy in self.forwarding.values()),
             }
         )
         return dict(sorted((counts + self.counts).items()))
+
+
+def _named(relay: Relay[Outbox]) -> int:
+    """Return for how many members a broker has chosen an exit."""
+    return sum(mask.bit_count() for state in relay.states for mask in state.named.values())
 
 
 def _draw_size(random: Random) -> int:

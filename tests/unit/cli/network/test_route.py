@@ -1,21 +1,23 @@
 """Ways that go wrong, on networks that exist only on paper."""
 
 import msgspec
+import pytest
 from tests.unit.cli.network.networks import campus_of_22, clusters, paper_network
 
 from stentor.admin.survey import BrokerSeen, Survey
 from stentor.cli.network.route import distance_text, follow
 
 
-def turned(found: Survey, broker: str, unit: str, hop: str) -> Survey:
-    """The same network, but one broker goes another way to a unit."""
+def turned(found: Survey, broker: str, unit: str, hop: str, exits: tuple[str, ...] = ()) -> Survey:
+    """The same network, but one broker goes another way to a unit, by these exits."""
     seen = found.brokers[broker]
     assert seen.view is not None
     scopes = [
         msgspec.structs.replace(
             scope,
             members=tuple(
-                msgspec.structs.replace(member, hop=hop) if member.unit == unit else member for member in scope.members
+                msgspec.structs.replace(member, hop=hop, exits=exits) if member.unit == unit else member
+                for member in scope.members
             ),
         )
         for scope in seen.view.scopes
@@ -42,6 +44,17 @@ def test_a_route_that_goes_in_a_circle_is_noticed() -> None:
     assert not way.arrives
     assert way.reason == "the way goes in a circle: it comes to c0/b0 again"
     assert [step.broker for step in way.steps] == ["c0/b0", "c0/b1", "c0/b0"]
+
+
+@pytest.mark.req("CO-16")
+def test_a_route_goes_by_the_exit_that_the_first_broker_has_chosen_whatever_the_others_have() -> None:
+    names = ["c0/b0", "c0/b1", "c0/b2", "c1/b0"]
+    links = [("c0/b0", "c0/b1"), ("c0/b1", "c0/b2"), ("c0/b0", "c1/b0"), ("c0/b2", "c1/b0")]
+    found = turned(paper_network(names, links), "c0/b0", "c1", "c0/b1", ("c0/b2",))
+    found = turned(found, "c0/b1", "c1", "c0/b0", ("c0/b0",))
+    way = follow(found, "c0/b0", "c1")
+    assert [step.broker for step in way.steps] == ["c0/b0", "c0/b1", "c0/b2", "c1/b0"]
+    assert [step.towards for step in way.steps] == ["c1", "c0/b2", "c1", ""]
 
 
 def test_a_route_that_leads_to_a_silent_broker_says_so() -> None:

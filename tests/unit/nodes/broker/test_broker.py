@@ -478,7 +478,7 @@ def test_a_publisher_is_granted_nothing_while_half_of_the_room_for_held_events_i
     stage = new_stage(Limits(window=100_000))
     peer, held = stage.peer("p"), stage.broker.network.relay.held
     peer.define("t")
-    held.append(HeldRun(1, (0,), {0: 2}, {}, bytes(33 << 20), 1, ParcelHistory(0, 0, bytes(8))))
+    held.append(HeldRun(1, (0,), (), {0: 2}, {}, bytes(33 << 20), 1, ParcelHistory(0, 0, bytes(8))))
     assert [peer.say(peer.events("t", number, body=bytes(10_000))) for number in range(1, 10)] == [[]] * 9
     held.take()
     (pong, credit) = peer.say(Ping(1))

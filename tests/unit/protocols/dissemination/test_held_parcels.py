@@ -8,7 +8,7 @@ from stentor.protocols.dissemination.held_parcels import HeldParcels, HeldRun
 
 
 def run(body: bytes, events: int = 1, level: int = 1, colours: tuple[int, ...] = (0, 1)) -> HeldRun[str]:
-    return HeldRun(level, colours, {level: 1}, {}, body, events, "history")
+    return HeldRun(level, colours, (), {level: 1}, {}, body, events, "history")
 
 
 def bodies(runs: list[HeldRun[str]]) -> list[bytes]:
