@@ -83,7 +83,7 @@ class MaskPlan(NamedTuple, Generic[D]):
 class MaskPlans(Generic[D]):
     """The plans of one set of routing states, by level, for parcels of the colours and exits that these states have."""
 
-    __slots__ = ("_named", "_shares", "_versions", "colours", "hops", "reached", "states", "told")
+    __slots__ = ("_named", "_shares", "_stamps", "_versions", "colours", "hops", "reached", "states", "told")
 
     def __init__(
         self,
@@ -105,6 +105,7 @@ class MaskPlans(Generic[D]):
         self.hops = [(neighbours[name], masks) for name, masks in sorted(reach.items())]  # who reaches whom
         self.reached = {level: state.members for level, state in enumerate(self.states)}  # by any of them
         self._named = {hop.name: found for hop, masks in self.hops if (found := self._named_beyond(hop, masks))}
+        self._stamps = {hop.name: self._stamp(hop, ()) for hop, _ in self.hops}  # of parcels that name no exits
         self._shares: dict[tuple[tuple[int, int], ...], HopShares[D]] = {}
 
     def _named_beyond(self, hop: NextHop[D], reach: Masks) -> list[tuple[ExitNumbers, Masks]]:
@@ -140,9 +141,11 @@ class MaskPlans(Generic[D]):
         """
         if not share:
             return []
+        if not self.names_exits(hop):
+            return [(self._stamps[hop.name], share)]
         merged: list[tuple[ExitNumbers, Masks]] = []
         rest = share
-        for exits, masks in self._named.get(hop.name, ()):
+        for exits, masks in self._named[hop.name]:
             part = _common(share, masks)
             if part:
                 rest = {level: mask & ~part.get(level, 0) for level, mask in rest.items()}
@@ -152,6 +155,10 @@ class MaskPlans(Generic[D]):
         exits, masks = merged[0] if merged else ((), {})
         merged[:1] = [(exits, _united(masks, rest))]
         return [(self._stamp(hop, exits), masks) for exits, masks in merged]
+
+    def names_exits(self, hop: NextHop[D]) -> bool:
+        """Return whether any parcel to a next hop names exits."""
+        return hop.name in self._named
 
     def _stamp(self, hop: NextHop[D], exits: ExitNumbers) -> Stamp:
         """Return the colours, the exits, and the digest of states, as parcels to a next hop have them."""

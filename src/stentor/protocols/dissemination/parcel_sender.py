@@ -96,8 +96,7 @@ class ParcelSender(Generic[D]):
         self._count_stranded(parts, plans)
         for hop, reach in plans.hops:
             for view, masks in parts:
-                wanted = {level: reach[level] & _any(masks[level]) for level in reach if level in masks}
-                share = {level: mask for level, mask in wanted.items() if mask}
+                share = _wanted(masks, reach) if plans.names_exits(hop) else reach
                 for stamp, some in plans.parcels_to(hop, share):  # by block, so that no event overtakes another
                     self._send_through(hop, some, stamp, [(view, masks)], journey)
 
@@ -162,9 +161,10 @@ def spread(mask: Chosen, count: int) -> NDArray[np.uint64]:
     return np.full(count, mask, np.uint64) if isinstance(mask, int) else mask
 
 
-def _any(masks: NDArray[np.uint64]) -> int:
-    """Return the members that any of some events is for."""
-    return int(np.bitwise_or.reduce(masks))
+def _wanted(masks: MaskArrays, reach: Masks) -> Masks:
+    """Return the members that any of some events is for, of those that a next hop reaches."""
+    found = {level: reach[level] & int(np.bitwise_or.reduce(mask)) for level, mask in masks.items() if level in reach}
+    return {level: mask for level, mask in found.items() if mask}
 
 
 def _pieces(data: bytes, start: int, end: int) -> Iterator[tuple[int, int, int]]:

@@ -192,7 +192,7 @@ class EventLog:
             stream.changed_at = now
             stream.announced.add(first, last)
         if known:
-            self._take_ordered(stream)
+            self.admit(stream, known)
         stream.acknowledged.update(acknowledged)
         stream.announced.update(acknowledged)
         return stream
@@ -210,15 +210,11 @@ class EventLog:
             if self.streams.find(key) is None:
                 self.streams.strangers.take(key)
         for stream in [each for each in self.streams.unsettled if each.waiting and is_due(each.id)]:
-            self._take_ordered(stream)
+            self.admit(stream, known=True)
 
-    def admit(self, stream: PublisherStream) -> None:
-        """Store what waited for its order event, if it is known what this life may follow."""
-        if self.is_past_known(stream.id):
-            self._take_ordered(stream)
-
-    def _take_ordered(self, stream: PublisherStream) -> None:
-        for block in stream.take_ordered():
+    def admit(self, stream: PublisherStream, known: bool = False) -> None:
+        """Store what waited for its order event; `known` tells that it is known what this life may follow."""
+        for block in stream.take_ordered() if known or self.is_past_known(stream.id) else ():
             self._take(stream, block)
 
     def set_aside(self, stream: PublisherStream, last: int) -> None:
@@ -321,9 +317,8 @@ class EventLog:
                 line = RecordHeader(*place, RecordKind.EVENTS, digest_of(part))
                 record = Record(line, bytes(part.frame), wanting, part.time, self._stored_at)
             else:
-                line = RecordHeader(*place, RecordKind.SKIPPED)
-                record = Record(line)
-            stream.file(line)
+                record = Record(RecordHeader(*place, RecordKind.SKIPPED))
+            stream.file(record.line)
             self._put(record)
 
     def _put(self, record: Record) -> None:
