@@ -170,17 +170,17 @@ async def known(campus: Campus, at: str, topic: str, attributes: dict[str, int],
 
 
 async def reaches(campus: Campus, at: str, topic: str, attributes: dict[str, int], to: str) -> bool:
-    pending: list[tuple[str, int, dict[int, int] | None]] = [(at, 0, None)]
+    pending: list[tuple[str, int, dict[int, int] | None, tuple[int, ...]]] = [(at, 0, None, ())]
     while pending:
-        name, level, masks = pending.pop()
+        name, level, masks, exits = pending.pop()
         try:
             async with campus.connect(name) as fabric:
-                found = await explain(fabric, topic, attributes, level=level, masks=masks, within=PATIENCE)
+                found = await explain(fabric, topic, attributes, level=level, masks=masks, exits=exits, within=PATIENCE)
         except api.StentorError:
             return False
         if name == to and found.enters:
             return True
-        pending += [(hop.peer, hop.level, hop.masks) for hop in found.hops]
+        pending += [(hop.peer, hop.level, hop.masks, hop.exits) for hop in found.hops]
     return False
 
 

@@ -1,6 +1,6 @@
 """Break a mechanism on purpose, and a checker must see it: proof that the checkers can fail."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -141,10 +141,8 @@ def own_bit_stays(patch: pytest.MonkeyPatch) -> None:
     """It needs a second fault to do harm: who does not know that a bit is its own has a next hop for it."""
     original, original_plan = MaskPlans.__init__, relay.Relay._plan
 
-    def init(
-        self: MaskPlans[Any], states: Sequence[Any], neighbours: Mapping[str, Any], colours: tuple[int, ...]
-    ) -> None:
-        original(self, states, neighbours, colours)
+    def init(self: MaskPlans[Any], *given: Any) -> None:
+        original(self, *given)
         for hop, masks in self.hops[:1]:
             masks[hop.level] = masks.get(hop.level, 0) | self.states[hop.level].own
 
