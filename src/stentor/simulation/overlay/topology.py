@@ -86,7 +86,9 @@ class Topology:
             self.links.append((name, random.choice(inside), 1))
         for near, far, cost in outward:
             beyond = far if near in inside else near
-            self.links += [(name, beyond, cost) for name in random.sample(exits, 2)]
+            linked = {each for link in self.links if beyond in link for each in link[:2]}
+            free = [name for name in exits if name not in linked]
+            self.links += [(name, beyond, cost) for name in random.sample(free, min(2, len(free)))]
         return unit
 
     def join(self, name: str) -> None:

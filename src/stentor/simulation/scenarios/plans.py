@@ -43,7 +43,8 @@ _PLANNED_WITHIN = 20 * SECOND
 _REST = 2 * SECOND  # from when on applications do nothing by themselves
 _PAUSES = (MILLISECOND, 15 * MILLISECOND)  # between two events of a publisher
 _GLANCE = 10 * MILLISECOND  # a wave takes longer to pass a scope
-_CLOSED = 10 * SECOND  # after a plan: links that it removed are closed, even if one end hears that from the next wave
+_CLOSED = SECOND // 2  # after a plan: links that it removed are closed at both ends
+_TOLD = 10 * SECOND  # and if one end has lost the word that the plan is over, the next wave has told it
 _END = 2 * SECOND  # after the last plan: all is delivered
 _WINDOW = 1 << 20
 _COSTS = (300, 1000, 1000, 2000, 7000)  # thousandths
@@ -70,7 +71,8 @@ class LoadedNetwork:
         self.world = world = World(seed, Faults(weather=weather), keep_trace=keep_trace)
         self.oracle = DeliveryOracle(world.anomalies)
         self.topology = Topology(random, random.choice((1, 1, 2, 2, 3, 4)), _draw_size(random))
-        self._add_exits(seed)
+        if weather.mean_delay == MILLISECOND:
+            self._add_exits(seed)
         self.forwarding = draw_forwarding(seed, self.topology.scopes())
         self.addresses = {name: f"at-{name.replace('/', '_')}" for name in self.topology.brokers}
         self.links = {frozenset((near, far)): near for near, far, _ in self.topology.links}  # and who dials them
@@ -88,10 +90,12 @@ class LoadedNetwork:
             world.restart(world.hosts[application.host], SECOND)
 
     def _add_exits(self, seed: int) -> None:
-        """In half of the networks that have units, let several exits of one unit cost the same."""
-        random = Random(f"{seed}/exits")  # of its own, so that it changes nothing of other seeds
-        if self.topology.depth > 1 and random.random() < 0.5:
-            self._with_exits = [self.topology.add_exits(random)]
+        """Let several exits of one unit cost the same, if the network has units. Where links are fast they go on doing
+        so: of several links between two units others know only what the cheapest costs, so slow ones would be measured
+        and soon cost something else to those who have them than to those who do not.
+        """
+        if self.topology.depth > 1:
+            self._with_exits = [self.topology.add_exits(Random(f"{seed}/exits"))]  # changes nothing of other seeds
 
     def _broker(self, name: str) -> Factory:
         links = [(far, cost) for near, far, cost in self.topology.links if near == name]
@@ -324,9 +328,10 @@ class LoadedNetwork:
 
     def _check_links(self) -> None:
         """The links that there are, are those that plans have left."""
-        until = self.world.now + _CLOSED
+        self.world.run(self.world.now + _CLOSED)
+        until = self.world.now + _TOLD
         while self.world.now < until and self._linked() != self.links.keys():
-            self.world.run(self.world.now + SECOND // 2)
+            self.world.run(self.world.now + _CLOSED)
         there = self._linked()
         if there != self.links.keys():
             self.anomaly(
