@@ -11,7 +11,7 @@ from tests.simulation.test_seeds import OPEN
 from stentor.simulation.scenarios import SCENARIOS
 
 _FIRST = {
-    "facts_are_not_checked": 100,
+    "facts_are_not_checked": 470,
     "any_number_of_shortcuts": 145,
     "no_two_way_check": 289,
     "no_duplicate_suppression": 127,
