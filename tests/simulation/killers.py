@@ -33,6 +33,7 @@ _FIRST = {
     "masks_are_not_divided": 6,
     "readers_believe_strangers": 7,
     "nothing_is_held": 35,
+    "only_those_wait_to_whom_another_neighbour_leads": 21,
     "events_get_the_new_colour": 6,
     "all_colours_have_the_topology_after_the_plan": 6,
     "nobody_waits_for_links": 6,

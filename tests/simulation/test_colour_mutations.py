@@ -103,6 +103,18 @@ def waves_are_not_passed_on(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Wave, "on_rotate", selfish)
 
 
+def waves_are_taken_from_anybody(patch: pytest.MonkeyPatch) -> None:
+    original = Wave.on_rotate
+
+    def trusting(self: Wave, name: str, rotate: Rotate) -> None:
+        tree, parent = self._tree, self._tree.parent
+        tree.pointers = [each._replace(parent=name) for each in tree.pointers]
+        original(self, name, rotate)
+        tree.pointers = [each._replace(parent=parent) for each in tree.pointers]
+
+    patch.setattr(Wave, "on_rotate", trusting)
+
+
 def plans_that_nobody_ordered_do_not_end(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(AnnouncedPlan, "on_rotation", lambda *_, **__: None)
 
@@ -137,6 +149,7 @@ MUTATIONS: list[tuple[Mutate, set[str]]] = [
     (plans_that_nobody_ordered_do_not_end, {"plan"}),
     (whom_events_wait_for_is_not_worked_out_anew, {"held"}),
     (waves_are_not_passed_on, {"illegal", "presence", "profile", "count"}),
+    (waves_are_taken_from_anybody, {"illegal"}),
 ]
 
 

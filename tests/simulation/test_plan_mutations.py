@@ -78,8 +78,27 @@ def exits_are_chosen_anew_for_each_event(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ExitChoices, "choose", nearest)
 
 
+def only_those_wait_to_whom_another_neighbour_leads(patch: pytest.MonkeyPatch) -> None:
+    original = RouteComputation._held
+
+    def narrow(self: RouteComputation, current: tuple[int, ...]) -> Iterator[Masks]:
+        now = tuple(self._colouring.sides[level][colour] for level, colour in enumerate(current))
+        former = tuple(None if side is None else Side.BEFORE for side in now)
+        hop, hop_before = self._graph_of(now).cache.hop, self._graph_of(former).cache.hop
+        for held in original(self, current):
+            others = {level: self._others(level) for level in held}
+            turned = {
+                level: {1 << number for unit, number in members.items() if hop(unit) != hop_before(unit)}
+                for level, members in others.items()
+            }
+            yield {level: mask & sum(turned[level]) for level, mask in held.items()}
+
+    patch.setattr(RouteComputation, "_held", narrow)
+
+
 MUTATIONS: list[tuple[Mutate, str, set[str]]] = [
     (nothing_is_held, "plans", LOST),
+    (only_those_wait_to_whom_another_neighbour_leads, "plans", LOST),
     (parcels_go_by_our_own_colours, "plans", MEANING),
     (events_get_the_new_colour, "plans", LOST),
     (all_colours_have_the_topology_after_the_plan, "plans", LOST),
