@@ -76,7 +76,7 @@ def read(body: bytes) -> Letter:
         length = int.from_bytes(body[position : position + 4], "little")
         if length < CONTROL_HEADER.size or position + length > len(body):
             raise FrameError(Refusal.CORRUPT, "a letter whose frames do not fit into it")
-        frame = body if length == len(body) else body[position : position + length]
+        frame = body[position : position + length]
         position += length
         if frame[4] == EVENTS:
             letter.blocks.append(_block(frame, schemas))

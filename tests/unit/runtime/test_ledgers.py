@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from stentor.machine import CloseLedger, Commit, Effect, Input, Open, Opened, Scan, Started
+from stentor.machine import CloseLedger, Commit, Committed, Effect, Input, Open, Opened, Scan, Started
 from stentor.model.stored.record import Entry, Fact, LedgerContents
 from stentor.runtime.driver import Driver
 from stentor.runtime.ledgers import LedgerThreads
@@ -68,6 +68,22 @@ def test_what_is_asked_for_while_they_close_is_done() -> None:
     asyncio.run(run())
     assert ledger_store.ledger.commits == [str(number) for number in range(20)]
     assert ledger_store.ledger.closed
+
+
+def test_what_is_asked_for_while_a_thread_is_about_to_rest_is_done() -> None:
+    ledger_store = OneLedger()
+    told: list[Input] = []
+
+    async def run() -> None:
+        ledgers = LedgerThreads(ledger_store, told.append, raise_it)  # type: ignore[arg-type]
+        ledgers.perform(Open("t"))
+        time.sleep(0.2)  # noqa: ASYNC251 - the thread has nothing more to do, and the loop has not heard of it
+        ledgers.perform(Commit("t", 1, [Fact("late", b"")]))
+        await asyncio.wait_for(ledgers.close(), 10)
+
+    asyncio.run(run())
+    assert ledger_store.ledger.commits == ["late"]
+    assert [type(each) for each in told] == [Opened, Committed]
 
 
 def test_nothing_is_measured_after_the_end(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:

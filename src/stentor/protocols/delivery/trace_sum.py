@@ -59,9 +59,7 @@ class TraceSum:
     def takes(self, row: Trace) -> bool:
         """Whether a row goes on where this sum ends."""
         own = self._row
-        if row.keeper != own.keeper or row.peer != own.peer or row.source != own.source:
-            return False
-        if self._pieces > _MOST_PIECES:
+        if (row.keeper, row.peer, row.source) != (own.keeper, own.peer, own.source) or self._pieces > _MOST_PIECES:
             return False
         if row.kind in _FOLLOWING:
             is_same_window = row.kind is not TraceKind.PUBLISHED or row.born // _BORN == own.born // _BORN
@@ -79,13 +77,8 @@ class TraceSum:
             self._want(row)
         if self._spans is not None:
             self._spans.update(_numbers(row))
-        if row.first < self.first:
-            self.first = row.first
-        if row.last > self.last:
-            self.last = row.last
-        if row.end > self.end:
-            self.end = row.end
-        self.until = row.at
+        self.first, self.last = min(self.first, row.first), max(self.last, row.last)
+        self.end, self.until = max(self.end, row.end), row.at
         self.count += row.count
         self.size += row.size
         self._time(row, offset)
