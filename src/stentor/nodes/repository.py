@@ -21,9 +21,11 @@ from stentor.machine import (
     Scanned,
     Serve,
     Started,
+    StartTimer,
     Step,
     Stop,
     StopRequested,
+    Timer,
     TimerFired,
 )
 from stentor.model.communication import REPOSITORIES, bundle_of, inbox_of, repository_name, within_of
@@ -73,6 +75,10 @@ _MOST_HEARD = 1024  # letters and batches that wait for a ledger: it is open in 
 _TRACES_KEPT_WITHIN = 10 * SECOND  # traces that were told so long ago are kept by now, or never will be
 
 
+class TracesHeard(Timer, frozen=True, gc=False, tag="traces heard"):
+    """The traces that were heard have waited long enough to be written."""
+
+
 class RepositoryNode:
     """One repository; `topics` are those whose ledgers it has."""
 
@@ -84,7 +90,6 @@ class RepositoryNode:
         self._step = Step()
         self._post = LetterTransport(link, self._step)
         self._kept = kept_of(settings.name)  # the traces that we hear
-        self._written = 0  # when some of them were last handed to their ledger
         self._incarnation = int(link.incarnation)
         self._told_traces: deque[ToldTraces] = deque()  # that may not be kept yet
         self._kept_traces = 0  # the number of the last one that is
@@ -117,11 +122,11 @@ class RepositoryNode:
                 self._tell_one(happened.ledger, happened)
         elif not self._post.is_mine(happened):
             assert isinstance(happened, TimerFired)
-            assert isinstance(happened.timer, TopicTick)
-            topic = happened.timer.topic
-            self._wake(topic)
-            self._tell_one(topic, *self._traces_for(topic), happened)
-            self._let_sleep(topic)
+            if isinstance(happened.timer, TracesHeard):
+                self._write_traces()
+            else:
+                assert isinstance(happened.timer, TopicTick)
+                self._tick(happened.timer.topic, happened)
         else:
             self._take(self._post.handle(happened))
         self._take(self._post.send())
@@ -162,6 +167,11 @@ class RepositoryNode:
             self._post.listen(bundle_of(topic))
         self._step.emit(Open(topic))
         return managed
+
+    def _tick(self, topic: str, happened: TimerFired) -> None:
+        self._wake(topic)
+        self._tell_one(topic, happened)
+        self._let_sleep(topic)
 
     def _let_sleep(self, topic: str) -> None:
         """Close a topic to its ledger if nothing happens there."""
@@ -207,21 +217,22 @@ class RepositoryNode:
             terms = TopicTerms(self._principal, 1, _KEEP_TRACES, _KEEP_TRACES, open=True, most=_MOST_TRACES)
             self._tell_one(self._kept, Founded(terms, self._post.wall() // MILLISECOND))
 
-    def _traces_for(self, topic: str) -> list[Input]:
-        """Those that came since they were last written: all nodes tell some every second, and a commit for each would
-        cost more than they are worth.
+    def _hear_later(self, managed: ManagedTopic, inputs: Sequence[Input]) -> list[Input]:
+        """Keep traces until it is time to write them; return the rest. All nodes tell some every second, and a commit
+        for each would cost more than they are worth. The topic's own ticks do not come while it rests.
         """
-        managed = self._managed.get(topic)
-        if (
-            managed is None
-            or topic != self._kept
-            or not managed.machine.is_open
-            or self._step.now < self._written + _WRITE_TRACES
-        ):
-            return []
-        self._written = self._step.now
-        heard, managed.heard = managed.heard, []
-        return heard
+        arrived = [each for each in inputs if isinstance(each, EventsReceived)]
+        if arrived and not managed.heard:
+            self._step.emit(StartTimer(TracesHeard(), self._step.now + _WRITE_TRACES))
+        managed.heard += arrived
+        return [each for each in inputs if not isinstance(each, EventsReceived)]
+
+    def _write_traces(self) -> None:
+        """Hand what was heard to the ledger; one that is being opened gets it when it is open."""
+        managed = self._managed.get(self._kept)
+        if managed is not None and managed.machine.is_open:
+            heard, managed.heard = managed.heard, []
+            self._tell_one(self._kept, *heard)
 
     def _watch_traces(self) -> None:
         """See which of our own traces are kept: their numbers are those of the events on the topic of traces."""
@@ -379,8 +390,7 @@ class RepositoryNode:
                 managed.heard += [each for each in inputs if not isinstance(each, LinkUp)]
             inputs = [each for each in inputs if isinstance(each, LinkUp)]
         elif managed is not None and topic == self._kept and not self._is_concluding:
-            managed.heard += [each for each in inputs if isinstance(each, EventsReceived)]
-            inputs = [each for each in inputs if not isinstance(each, EventsReceived)]
+            inputs = self._hear_later(managed, inputs)
         if inputs:
             self._tell_one(topic, *inputs)
 
