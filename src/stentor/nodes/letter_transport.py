@@ -3,8 +3,11 @@
 from collections.abc import Sequence
 
 from stentor.machine import SECOND, Effect, Input, Started, StartTimer, Step, StopRequested, Timer, TimerFired
+from stentor.model.communication import bundle_of
+from stentor.model.control import ControlEvent, RepositoryNak, Retransmission
 from stentor.model.errors import FrameError
 from stentor.model.ids import SubscriptionId, publisher_id
+from stentor.model.reports.trace import TRACE
 from stentor.model.trust.access_messages import AccessFacts, AccessReceipt
 from stentor.model.trust.request_topic import requester_of
 from stentor.nodes.client import Client, Settings
@@ -73,6 +76,7 @@ class LetterTransport:
         self._traces = TracePublisher(settings.name, settings.incarnation)
         self._telling = False  # whether a timer is set for that
         self._concluded = False  # whether we have said that nothing more will be traced
+        self._has_answered = False  # traces that a repository asked for have not left yet
         self._since = 0  # how far clocks on walls are ahead of ours
         self.client = Client(settings)
         self._letters: set[SubscriptionId] = set()
@@ -146,7 +150,11 @@ class LetterTransport:
             happened = TurnEnded()
         elif isinstance(happened, StopRequested) and not self._concluded:
             self._tell_last()
-        return self._sort(self.client.step(self._step.now, happened))
+        told = self._sort(self.client.step(self._step.now, happened))
+        if self._has_answered:
+            self._has_answered = False
+            told += self._sort(self.client.step(self._step.now, TurnEnded()))
+        return told
 
     def conclude(self) -> list[Input]:
         """Tell what was traced, and that this was all; the link stays until somebody wants us to stop."""
@@ -252,10 +260,24 @@ class LetterTransport:
                         self._step.report("warning", "a letter that cannot be read", reason=str(error))
                     else:
                         requester = requester_of(self.client.topics[block.topic])
-                        inputs.append(LetterReceived(block.publisher, found.events, found.blocks, requester))
+                        events = self._answer(found.events)
+                        if events or not found.events:
+                            inputs.append(LetterReceived(block.publisher, events, found.blocks, requester))
         if blocks:
             inputs.append(EventsReceived(blocks))
         return inputs
+
+    def _answer(self, events: Sequence[ControlEvent]) -> Sequence[ControlEvent]:
+        """Send traces again that a repository misses; return what was said to machines."""
+        naks = [each for each in events if isinstance(each, RepositoryNak) and each.topic.startswith(f"{TRACE}/")]
+        if not naks:
+            return events
+        for nak in naks:
+            for blocks in letter.split(self._traces.answer(self._step.now, nak)):
+                again = letter.write((Retransmission(nak.topic, self._name),), blocks)
+                self.client.publish(bundle_of(nak.topic), {}, again, 0)
+                self._has_answered = True
+        return [each for each in events if each not in naks]
 
     def send(self, effects: Sequence[Effect] = ()) -> list[Input]:
         """Put on the link what machines want to be said, and emit the rest of their effects. Nothing is emitted before

@@ -43,6 +43,7 @@ from stentor.nodes.conclusion import Conclude, Concluded
 from stentor.nodes.containment import FATAL, Offenders, senders_of
 from stentor.nodes.letter_transport import LetterTransport
 from stentor.nodes.topics.managed_topic import ManagedTopic, ToldTraces
+from stentor.nodes.topics.missing_traces import MissingTraces
 from stentor.nodes.topics.repository_report import RepositoryReporter
 from stentor.nodes.topics.sleeping_topics import SleepingTopics, wake_later
 from stentor.nodes.topics.topic_room import NO_FILES, TopicRoom, owner_in, version_in
@@ -90,6 +91,7 @@ class RepositoryNode:
         self._step = Step()
         self._post = LetterTransport(link, self._step)
         self._kept = kept_of(settings.name)  # the traces that we hear
+        self._missing_traces = MissingTraces(settings.name)
         self._incarnation = int(link.incarnation)
         self._told_traces: deque[ToldTraces] = deque()  # that may not be kept yet
         self._kept_traces = 0  # the number of the last one that is
@@ -225,14 +227,19 @@ class RepositoryNode:
         if arrived and not managed.heard:
             self._step.emit(StartTimer(TracesHeard(), self._step.now + _WRITE_TRACES))
         managed.heard += arrived
+        streams = managed.machine.log.streams
+        self._take(self._post.send(self._missing_traces.hear(self._step.now, inputs, streams)))
         return [each for each in inputs if not isinstance(each, EventsReceived)]
 
     def _write_traces(self) -> None:
         """Hand what was heard to the ledger; one that is being opened gets it when it is open."""
         managed = self._managed.get(self._kept)
         if managed is not None and managed.machine.is_open:
+            self._take(self._post.send(self._missing_traces.ask(self._step.now)))
             heard, managed.heard = managed.heard, []
             self._tell_one(self._kept, *heard)
+            if self._missing_traces.is_asking:
+                self._step.emit(StartTimer(TracesHeard(), self._step.now + _WRITE_TRACES))
 
     def _watch_traces(self) -> None:
         """See which of our own traces are kept: their numbers are those of the events on the topic of traces."""

@@ -1,4 +1,4 @@
-"""A repository node keeps the traces that it hears."""
+"""A repository node keeps the traces that it hears, and asks for those that it does not."""
 
 from typing import TYPE_CHECKING
 
@@ -6,13 +6,14 @@ import msgspec
 
 from stentor.machine import Commit, Committed, Effect, Input, Open, Opened, Scan, Scanned, Started, Step, TimerFired
 from stentor.model.communication import inbox_of
-from stentor.model.ids import Incarnation
+from stentor.model.ids import Incarnation, publisher_id
 from stentor.model.reports.trace import Trace, TraceKind, kept_of
 from stentor.model.stored.record import LedgerContents, Record, RecordKind
 from stentor.model.stored.span import Span
 from stentor.nodes.client import Settings
 from stentor.nodes.letter_transport import LetterTransport, TracesDue
 from stentor.nodes.repository import RepositoryNode
+from stentor.protocols.delivery.besteffort.publish_queue import PublishQueue
 from stentor.protocols.delivery.settings import RepositorySettings
 
 if TYPE_CHECKING:
@@ -104,3 +105,15 @@ def test_traces_are_written_a_second_after_they_were_heard_also_while_their_topi
         stage.wait(1)
         assert keeper.kept[-1:] == [(number, number)]
         stage.wait(0.3)
+
+
+def test_traces_that_were_lost_on_the_way_are_asked_for_and_kept(new_stage: "type[Stage]") -> None:
+    stage = new_stage(traces=True)
+    keeper, actor, teller = enter(stage)
+    tell(stage, actor, teller, 3)
+    stage.wait(1)
+    lost = [Trace(kind=TraceKind.RELEASED, at=stage.now)]
+    teller.post._traces.send(stage.now, 0, publisher_id("anonymous", NAME), lost, PublishQueue())  # which nobody sends
+    tell(stage, actor, teller, 2)
+    stage.wait(2)
+    assert sorted(keeper.kept) == [(1, 3), (4, 4), (5, 6)]
