@@ -41,6 +41,7 @@ _FIRST = {
     "one_broken_link_ends_all": 3,
     "heartbeats_of_clients_are_not_compared": 5,
     "held_events_are_of_topics_that_nobody_knows": 10,
+    "nobody_asks_for_lost_traces": 11,
 }
 
 

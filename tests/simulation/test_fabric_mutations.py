@@ -19,6 +19,7 @@ from stentor.nodes.client_api import Deliver
 from stentor.nodes.letter_transport import LetterTransport
 from stentor.nodes.repository import RepositoryNode
 from stentor.nodes.topics.managed_topic import ManagedTopic
+from stentor.nodes.topics.missing_traces import MissingTraces
 from stentor.protocols.delivery.transport import LetterReceived
 from stentor.simulation.delivery.repository import keeper_of
 
@@ -66,10 +67,15 @@ def _as_signed(heard: LetterReceived) -> LetterReceived:
     )
 
 
+def nobody_asks_for_lost_traces(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(MissingTraces, "ask", lambda *_: [])
+
+
 MUTATIONS: list[tuple[Mutate, set[str]]] = [
     (a_failed_topic_is_not_opened_again, {"not-converged"}),
     (a_new_link_does_not_resubscribe, {"not-converged", "refused"}),
     (letters_are_believed_to_be_from_whom_they_name, {"stored-by-nobody", "phantom", "refused", "not-converged"}),
+    (nobody_asks_for_lost_traces, {"lost-traces"}),
 ]
 
 

@@ -115,3 +115,9 @@ def _gaps(known: Numbers, traced: Numbers, excused: Numbers) -> list[str]:
         covered = Spans([*traced.get(stream, ()), *excused.get(stream, ())])
         found += [f"{stream} {gap}" for span in spans for gap in covered.missing(*span)]
     return found
+
+
+def lost_traces(kept: Spans, remembered: Spans) -> list[Span]:
+    """Return the numbers of traces that a node could tell again, and that nobody keeps though later ones are kept."""
+    gaps = kept.missing(1, kept.last) if kept else []
+    return [lost for gap in gaps for lost in remembered.within(*gap)]

@@ -59,7 +59,7 @@ class FabricStage(DeliveryWorld):
             topology = Topology(self._random, self._random.randint(1, 2), self._random.choice((1, 1, 2, 2, 3, 4)))
             self._numbers, self._links = topology.brokers, topology.links
         self.addresses = {name: f"at-{name.replace('/', '_')}" for name in self._numbers}
-        self._traces = self._random.random() < 0.5
+        self.traces = self._random.random() < 0.5
         for name in self._numbers:
             world.add(self.addresses[name], self._broker(name))
 
@@ -72,7 +72,7 @@ class FabricStage(DeliveryWorld):
                 for near, far, cost in self._links
                 if near == name
             ),
-            traces=self._traces,
+            traces=self.traces,
             sums=self.sums,
         )
         return lambda: Doorman(Broker(ScopePath.parse(name), _LIMITS, network=settings), self._prove)

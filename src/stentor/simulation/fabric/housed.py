@@ -8,7 +8,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from stentor.machine import Effect, Input, Machine
-from stentor.model.ids import Incarnation
+from stentor.model.ids import Incarnation, publisher_id
+from stentor.model.stored.record import StreamId
+from stentor.model.stored.span import Spans
 from stentor.nodes.client import Settings
 from stentor.nodes.client_api import (
     CompleteFlush,
@@ -21,6 +23,8 @@ from stentor.nodes.client_api import (
     ResumePublishing,
     TurnEnded,
 )
+from stentor.nodes.reliable_endpoint import LetterEndpoint
+from stentor.nodes.repository import RepositoryNode
 from stentor.protocols.delivery.transport import EventsReceived, LetterReceived, LinkUp, Publish, SendLetter
 from stentor.simulation.delivery.process import SimProcess
 from stentor.simulation.fabric.brokers import HEARTBEAT, FabricStage
@@ -114,6 +118,13 @@ class Housed(SimProcess):
         """Unless it crashes before, and when its process runs."""
         life = self.life
         self.world.after(delay, lambda: self.host.soon(action) if self.life == life and self.alive else None)
+
+    def told_traces(self) -> tuple[StreamId, Spans] | None:
+        """Return the numbers of the traces that it could tell again, and whose they are; None if it has no link."""
+        if not self.alive or not isinstance(self._node, LetterEndpoint | RepositoryNode) or not self._node._post.linked:
+            return None
+        traces = self._node._post._traces
+        return (publisher_id(self.principal, self.name), int(traces._incarnation)), traces.remembered
 
     # ---- steps
 

@@ -5,9 +5,11 @@ from typing import Any
 
 from stentor.machine import CloseLedger, Collect, Commit, Discard, Effect, Input, Machine, Open, Opened
 from stentor.model.reports.trace import Trace
-from stentor.model.stored.record import LedgerContents
+from stentor.model.stored.record import LedgerContents, StreamId
+from stentor.model.stored.span import Spans
 from stentor.nodes.conclusion import Concluded
 from stentor.nodes.reliable_endpoint import LetterEndpoint, StoredReadEndpoint
+from stentor.nodes.repository import RepositoryNode
 from stentor.protocols.delivery.publisher.publisher import ReliablePublisher
 from stentor.protocols.delivery.repository.repository import TopicRepository
 from stentor.protocols.delivery.stored.read_client import StoredReadClient
@@ -154,6 +156,13 @@ class HousedRepository(Housed, SimRepository):
     def testify(self, did: trace_checker.Told, rows: list[Trace]) -> None:
         SimProcess.testify(self, did, rows)
         self.check_noted(rows)
+
+    def kept_traces(self) -> list[tuple[StreamId, Spans]]:
+        """Return the numbers of the traces that it keeps, by whom they are."""
+        if not self.alive or not isinstance(self._node, RepositoryNode):
+            return []
+        managed = self._node._managed.get(self._node._kept)
+        return [(key, stream.stored) for key, stream in managed.machine.log.streams.items()] if managed else []
 
     # ---- the ledgers
 

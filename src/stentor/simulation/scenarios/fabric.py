@@ -4,15 +4,19 @@ from collections import Counter
 
 import msgspec
 
-from stentor.machine import MILLISECOND
+from stentor.machine import MILLISECOND, SECOND
+from stentor.model.stored.record import StreamId
+from stentor.model.stored.span import Spans
 from stentor.nodes.containment import REFUSED_FOR
 from stentor.simulation.checkers.final_checks import FinalChecks
+from stentor.simulation.checkers.trace_checker import lost_traces
 from stentor.simulation.delivery.participants import Participants
 from stentor.simulation.delivery.plan import LONGEST
 from stentor.simulation.delivery.recovery import recover
 from stentor.simulation.disk import SOUND_DISK, DiskFaults
 from stentor.simulation.fabric.brokers import FabricStage, FabricWorld
-from stentor.simulation.fabric.kinds import HOUSED
+from stentor.simulation.fabric.housed import Housed
+from stentor.simulation.fabric.kinds import HOUSED, HousedRepository
 from stentor.simulation.fabric.mischief import FabricMischief
 from stentor.simulation.fabric.plan import draw_fabric, draw_faults
 from stentor.simulation.fault_injector import FaultInjector
@@ -20,6 +24,7 @@ from stentor.simulation.outcome import Anomaly, Outcome
 from stentor.simulation.scenario import Scenario
 
 _MOST_STEPS = 200_000
+_TRACES_KEPT_WITHIN = 5 * SECOND  # of quiet: they are asked for at once, and written once a second
 
 
 class _Play:
@@ -47,6 +52,21 @@ class _Play:
         if self.world.trace.steps >= _MOST_STEPS:
             self.world.anomalies.append(Anomaly("endless", f"{self.world.trace.steps} steps"))
         self.final_checks.judge()
+        if self.stage.traces:
+            self._check_traces()
+
+    def _check_traces(self) -> None:
+        """Accuse nodes of which traces are kept, but not earlier ones that they remember."""
+        self.world.run(self.stage.now + _TRACES_KEPT_WITHIN)
+        kept: dict[StreamId, Spans] = {}
+        for repository in self.participants.repositories.values():
+            for stream, spans in repository.kept_traces() if isinstance(repository, HousedRepository) else ():
+                kept.setdefault(stream, Spans()).update(spans)
+        for process in self.participants.actors:
+            if isinstance(process, Housed) and (traces := process.told_traces()) is not None:
+                stream, remembered = traces
+                if lost := lost_traces(kept.get(stream, Spans()), remembered):
+                    self.world.anomalies.append(Anomaly("lost-traces", f"{lost} of {process.name}"))
 
     def _have_disks(self, faults: DiskFaults) -> None:
         for disk in [disk for host in self.world.hosts.values() for disk in host.disks]:
