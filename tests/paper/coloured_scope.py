@@ -17,14 +17,11 @@ from stentor.nodes.client import Client, Settings
 from stentor.nodes.client_api import Deliver, MoreRequested, SubscribeRequested, TurnEnded, UnsubscribeRequested
 from stentor.nodes.network.network import GatewaySettings, NetworkSettings
 from stentor.protocols.colours.scope_tree import ScopeTree, TreeRole
-from stentor.protocols.delivery.besteffort.subscriber import frames
 from stentor.simulation.clients.typed_calls import PublishCalled
 from stentor.simulation.faults import Faults, LinkFaults
 from stentor.simulation.host import Factory
 from stentor.simulation.scenarios.plans import PlanDrawn
 from stentor.simulation.world import World
-from stentor.wire.block import Block
-from stentor.wire.head import schema_of
 
 Pair = frozenset[str]
 _LIMITS = Limits(heartbeat=1.0)
@@ -63,9 +60,8 @@ class PaperClient:
 
     def told(self, effect: Effect) -> None:
         if isinstance(effect, Deliver):
-            for data in effect.data:
-                for frame in frames(data):
-                    self.got += map(bytes, Block(frame, self.machine.schemas[schema_of(frame)]).bodies())
+            for block in effect.blocks:
+                self.got += block.bodies()
             self._world.tell(self._host, MoreRequested(effect.subscription))
 
     def died(self) -> None:

@@ -423,7 +423,8 @@ def who_names_no_filter_gets_everything(patch: pytest.MonkeyPatch) -> None:
 
 
 def unsubscribing_is_forgotten(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(registry.Registry, "unsubscribe", always([]))
+    for name in ("leave", "unsubscribe"):
+        patch.setattr(registry.Registry, name, always([]))
 
 
 def events_leave_a_unit_before_they_are_durable(patch: pytest.MonkeyPatch) -> None:

@@ -6,9 +6,7 @@ from tests.simulation import digests
 from stentor.simulation.scenarios import SCENARIOS
 
 # Faults that are known and not mended yet: docs/roadmap.md. Whoever mends one takes it out.
-OPEN: dict[tuple[str, int], set[str]] = {
-    ("fabric", 1077): {"lost-write"},
-}
+OPEN: dict[tuple[str, int], set[str]] = {}
 # Seeds beyond the sample that failed once, each for a reason of its own.
 MENDED = (
     ("delivery", 182),  # one that had left when its owner added it back was never started again
@@ -35,6 +33,7 @@ MENDED = (
     ("fabric", 672),  # names were registered once more at one that was cut off, as if they had never been
     ("fabric", 768),  # one that had just begun again refused to remove a member that was added while it was away
     ("fabric", 963),  # what one alone had synced last rotted: no ledger can tell that from what was torn
+    ("fabric", 1077),  # who had left here and subscribed again there got what was left of the former registration
     ("overlay", 272),  # both ends hid a link that came back and needed it, in turns and without end
 )
 

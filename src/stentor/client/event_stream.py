@@ -21,9 +21,6 @@ from stentor.nodes.client_api import (
     SubscribeRequested,
     UnsubscribeRequested,
 )
-from stentor.protocols.delivery.besteffort.subscriber import frames
-from stentor.wire.block import Block
-from stentor.wire.head import schema_of
 
 
 class EventStreams:
@@ -53,12 +50,9 @@ class EventStreams:
     def _batches(self, effect: Deliver) -> list[Batch]:
         batches = []
         missed = effect.missed
-        for data in effect.data:
-            for frame in frames(data):
-                schema = self._client.schemas[schema_of(frame)]
-                block = Block(frame, schema)
-                batches.append(Batch(self._client.topics[block.topic], block, missed))
-                missed = 0
+        for block in effect.blocks:
+            batches.append(Batch(self._client.topics[block.topic], block, missed))
+            missed = 0
         return batches
 
     def count_late(self, number: SubscriptionId) -> int:

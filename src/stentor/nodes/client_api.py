@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from stentor.machine import Buffer, Effect, Input
+from stentor.machine import Effect, Input
 from stentor.model.errors import Refusal
 from stentor.model.ids import SubscriptionId, TopicId
 from stentor.model.messages import (
@@ -21,6 +21,7 @@ from stentor.model.trust.access_messages import AccessFacts, AccessReceipt, Acce
 from stentor.protocols.delivery.endpoint_api import Refuse as Refuse
 from stentor.protocols.delivery.endpoint_api import ResumePublishing as ResumePublishing
 from stentor.protocols.delivery.endpoint_api import TurnEnded as TurnEnded
+from stentor.wire.block import Block
 
 Question = (
     StatusRequest | ViewRequest | ExplanationRequest | SettlementRequest | AccessRequest | AdminRequest | AccessFacts
@@ -83,10 +84,10 @@ class Moved(Input, frozen=True, gc=False, tag="moved"):
 
 
 class Deliver(Effect, frozen=True, tag="deliver"):
-    """Whole, verified event frames of a subscription; `missed` were dropped before them."""
+    """Verified events of a subscription; `missed` were dropped before them."""
 
     subscription: SubscriptionId
-    data: Sequence[Buffer]
+    blocks: Sequence[Block]
     missed: int
 
 

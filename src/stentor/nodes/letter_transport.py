@@ -30,7 +30,6 @@ from stentor.nodes.client_api import (
 )
 from stentor.nodes.client_link import ClientTimer
 from stentor.nodes.trace_publisher import TracePublisher
-from stentor.protocols.delivery.besteffort.subscriber import frames
 from stentor.protocols.delivery.trace_buffer import TraceBuffer
 from stentor.protocols.delivery.transport import (
     AccessShared,
@@ -49,8 +48,6 @@ from stentor.protocols.delivery.transport import (
     Vouched,
 )
 from stentor.wire import letter
-from stentor.wire.block import Block
-from stentor.wire.head import schema_of
 
 _MOST_TRACES = 4096  # that wait until they are told
 
@@ -243,28 +240,20 @@ class LetterTransport:
 
     def _open(self, deliver: Deliver) -> list[Input]:
         """Return the letters, or the events as they are, that were delivered."""
+        if deliver.subscription not in self._letters:
+            return [EventsReceived(deliver.blocks)]
         inputs: list[Input] = []
-        letters = deliver.subscription in self._letters
-        blocks: list[Block] = []
-        for data in deliver.data:
-            for frame in frames(data):
-                schema = self.client.schemas[schema_of(frame)]
-                block = Block(frame, schema)
-                if not letters:
-                    blocks.append(block)
-                    continue
-                for body in block.bodies():
-                    try:
-                        found = letter.read(body)
-                    except FrameError as error:
-                        self._step.report("warning", "a letter that cannot be read", reason=str(error))
-                    else:
-                        requester = requester_of(self.client.topics[block.topic])
-                        events = self._answer(found.events)
-                        if events or not found.events:
-                            inputs.append(LetterReceived(block.publisher, events, found.blocks, requester))
-        if blocks:
-            inputs.append(EventsReceived(blocks))
+        for block in deliver.blocks:
+            for body in block.bodies():
+                try:
+                    found = letter.read(body)
+                except FrameError as error:
+                    self._step.report("warning", "a letter that cannot be read", reason=str(error))
+                else:
+                    requester = requester_of(self.client.topics[block.topic])
+                    events = self._answer(found.events)
+                    if events or not found.events:
+                        inputs.append(LetterReceived(block.publisher, events, found.blocks, requester))
         return inputs
 
     def _answer(self, events: Sequence[ControlEvent]) -> Sequence[ControlEvent]:

@@ -244,7 +244,10 @@ class Block:
             raise FrameError(Refusal.CORRUPT, f"an events frame whose first number is {self.catenation}")
         if self.flags & SPARSE:
             self.offsets()
-        self.bounds()
+        if self.flags & UNIFORM:
+            self._common_size()  # whoever only stores or forwards bodies needs no list of their places
+        else:
+            self.bounds()
         places = self._places()
         for name, kind, (start, _) in zip(self.schema.names, self.schema.kinds, places, strict=True):
             if kind is Kind.STRING and self.count == 1:
@@ -294,15 +297,16 @@ class Block:
         if not self.flags & UNIFORM:
             bounds = self.bounds()
             return [frame[bounds[row] : bounds[row + 1]] for row in rows]
-        at = self._payload + self.columns_length + 4
-        size = (len(frame) - at) // self.count
-        if (
-            at > len(frame)
-            or int.from_bytes(frame[at - 4 : at], "little") != size
-            or at + size * self.count != len(frame)
-        ):
-            raise FrameError(Refusal.CORRUPT, "bodies that do not fill their events frame")
+        at, size = self._payload + self.columns_length + 4, self._common_size()
         return [frame[at + size * row : at + size * row + size] for row in rows]
+
+    def _common_size(self) -> int:
+        """Return the length that all bodies have; refuse a block that they do not fill."""
+        at = self._payload + self.columns_length + 4
+        size = int.from_bytes(self.frame[at - 4 : at], "little")
+        if at + size * self.count != len(self.frame):
+            raise FrameError(Refusal.CORRUPT, "bodies that do not fill their events frame")
+        return size
 
     def bodies(self) -> list[bytes]:
         bounds, frame = self.bounds(), bytes(self.frame)
@@ -312,19 +316,18 @@ class Block:
         """Where each body begins, and where the last one ends."""
         if self._bodies is None:
             at = self._payload + self.columns_length
+            if self.flags & UNIFORM:
+                size, at = self._common_size(), at + 4
+                self._bodies = list(range(at, len(self.frame) + 1, size)) if size else [at] * (self.count + 1)
+                return self._bodies
             try:
-                if self.flags & UNIFORM:
-                    (size,) = struct.unpack_from("<I", self.frame, at)
-                    at += 4
-                    bounds = [at] * (self.count + 1) if not size else list(range(at, at + size * self.count + 1, size))
-                else:
-                    sizes = struct.unpack_from(f"<{self.count}I", self.frame, at)
-                    bounds = list(accumulate(sizes, initial=at + 4 * self.count))
-            except (struct.error, MemoryError):
+                sizes = struct.unpack_from(f"<{self.count}I", self.frame, at)
+            except struct.error:
                 raise FrameError(Refusal.CORRUPT, "an events frame too short for its bodies") from None
-            if bounds[-1] != len(self.frame):
+            self._bodies = list(accumulate(sizes, initial=at + 4 * self.count))
+            if self._bodies[-1] != len(self.frame):
+                self._bodies = None
                 raise FrameError(Refusal.CORRUPT, "bodies that do not fill their events frame")
-            self._bodies = bounds
         return self._bodies
 
     def _places(self) -> list[tuple[int, int]]:

@@ -35,7 +35,6 @@ from stentor.model.ids import (
     Incarnation,
     LinkId,
     PublisherId,
-    SchemaId,
     SubscriptionId,
     publisher_id,
     topic_id,
@@ -48,11 +47,10 @@ from stentor.nodes.client import Client, Settings
 from stentor.nodes.client_api import Deliver, MoreRequested, SubscribeRequested, TurnEnded
 from stentor.nodes.network.network import NetworkSettings
 from stentor.policies.access import AccessSettings
-from stentor.protocols.delivery.besteffort.subscriber import frames
 from stentor.simulation.clients import typed_calls
 from stentor.simulation.clients.typed_calls import PublishCalled
 from stentor.wire import block, frame
-from stentor.wire.block import Block, Origin
+from stentor.wire.block import Origin
 from stentor.wire.frame import CONTROL, PREAMBLE
 
 E = TypeVar("E", bound=Effect)
@@ -192,14 +190,10 @@ class Actor:
 
     def opened(self, delivery: Deliver) -> list[tuple[str, dict[str, Value], bytes]]:
         events = []
-        for data in delivery.data:
-            for each in frames(data):
-                read = Block(each, self.machine.schemas[SchemaId(int.from_bytes(each[24:32], "little"))])
-                read.verify()
-                events += [
-                    (self.machine.topics[read.topic], row, body)
-                    for row, body in zip(read.rows(), read.bodies(), strict=True)
-                ]
+        for read in delivery.blocks:
+            read.verify()
+            topic = self.machine.topics[read.topic]
+            events += [(topic, row, body) for row, body in zip(read.rows(), read.bodies(), strict=True)]
         return events
 
     def heard(self, kind: type[E]) -> list[E]:

@@ -619,7 +619,11 @@ def test_events_are_delivered_on_demand_and_their_credit_given_back() -> None:
     effects = desk.tell(MoreRequested(ONE))
     (delivery,) = told(effects)
     assert isinstance(delivery, Deliver)
-    assert (delivery.subscription, b"".join(delivery.data), delivery.missed) == (ONE, sent, 0)
+    assert (delivery.subscription, b"".join(block.frame for block in delivery.blocks), delivery.missed) == (
+        ONE,
+        sent,
+        0,
+    )
     assert said(effects) == [Credit(70_000 + len(sent))]
     assert told(desk.tell(MoreRequested(ONE))) == []
     assert [type(each) for each in told(desk.hear(events("t", 2)))] == [Deliver], "as soon as something comes"

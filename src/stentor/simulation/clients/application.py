@@ -26,7 +26,6 @@ from stentor.nodes.client_api import (
     TurnEnded,
     UnsubscribeRequested,
 )
-from stentor.protocols.delivery.besteffort.subscriber import frames
 from stentor.simulation.checkers.delivery_oracle import DeliveryOracle, ReceivedEvent, SubscriptionChecker
 from stentor.simulation.clients.client_history import ClientHistory, SubscriptionHistory
 from stentor.simulation.clients.typed_calls import PublishCalled, PublishManyCalled
@@ -34,7 +33,6 @@ from stentor.simulation.clients.workload import TOPICS, draw_attributes, draw_in
 from stentor.simulation.outcome import Anomaly
 from stentor.simulation.world import World
 from stentor.wire.block import Block
-from stentor.wire.head import schema_of
 
 _SIZES = (0, 10, 10, 100, 100, 1000, 4000)
 _MOST_SUBSCRIPTIONS = 4
@@ -192,11 +190,9 @@ class SimApplication:
             self._complain("unasked", f"events of subscription {delivered.subscription}, which was withdrawn")
             return
         history.missed += delivered.missed
-        for data in delivered.data:
-            for frame in frames(data):
-                block = Block(frame, client.schemas[schema_of(frame)])
-                for arrival in _arrivals(block, client.topics[block.topic]):
-                    self._oracle.deliver(history.reader, arrival)
+        for block in delivered.blocks:
+            for arrival in _arrivals(block, client.topics[block.topic]):
+                self._oracle.deliver(history.reader, arrival)
         if self._appetite is not ReadPace.NONE:
             pause = 0 if self._appetite is ReadPace.KEEN else int(self._random.expovariate(1.0) * _SLOW)
             self._later(life, pause, lambda: self._say(MoreRequested(delivered.subscription)))

@@ -198,6 +198,7 @@ class _Attack:
             f"grant/publisher/{ODD}",
             f"subscription/{ODD}",
             f"life/subscriber/{ODD}",
+            f"life/left/{ODD}",
             "publisher/" + "5" * 16,
         ]
         self._odd = OddMessages(random, known, keys, random.choice((0.05, 0.15, 0.4)))

@@ -6,7 +6,7 @@ queue takes the rest.
 """
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -24,7 +24,6 @@ from stentor.model.topic import matches
 from stentor.wire import head
 from stentor.wire.block import Block
 from stentor.wire.block_view import BlockView
-from stentor.wire.run import cut
 
 _MOST_PUBLISHERS = 65_536  # publishers and topics whose last number is remembered
 _MOST_FORMER = 1000  # patterns of ended subscriptions, after which every topic counts as shared
@@ -42,12 +41,19 @@ class CreditHold:
 
 
 class Delivery(NamedTuple):
-    """Whole, verified event frames."""
+    """Verified events of one schema. For whoever waits for events they stay blocks, which others would have to keep for
+    long: a block takes several times the memory of a frame with one small event.
+    """
 
-    data: Buffer
+    blocks: Sequence[Block]
+    packed: Buffer  # the frames of all blocks. Invariant: it is empty, or `blocks` are.
+    schema: Schema
     events: int
     hold: CreditHold | None  # None if it holds none of the link's credit
     size: int  # what it counts for among all that is held
+
+    def unpack(self) -> Iterable[Block]:
+        return self.blocks or (Block(frame, self.schema) for frame in frames(self.packed))
 
 
 class ClientSubscription:
@@ -246,10 +252,9 @@ class BestEffortSubscriber:
                 self.taken += end - start
                 continue
             hold = CreditHold(end - start, len(route.whole), self._life)
-            admitted = sum(block.count for block in blocks)
-            frames = [cut(data, start, end)] if admitted == events else [block.frame for block in blocks]
+            admitted = events - (self.damaged - damaged) - (self.repeated - repeated)
             for subscription in route.whole:
-                self._deliver(subscription, frames, admitted, hold)
+                self._deliver(subscription, blocks, admitted, hold)
 
     def _admit(self, data: bytes, schema: Schema, start: int, end: int) -> list[Block]:
         """Return the blocks of a run that are intact and new: each publisher's events come in order and never twice."""
@@ -280,16 +285,21 @@ class BestEffortSubscriber:
         """Deliver to each subscription a copy of what it wants, which holds none of the link's credit for the rest."""
         for group in route.groups:
             for subscription, rows in group.choose(view):
-                frames = [frame for frame, _ in view.pick(rows)]
-                self._deliver(subscription, frames, len(rows), None)
+                blocks = [Block(frame, route.schema) for frame, _ in view.pick(rows)]
+                self._deliver(subscription, blocks, len(rows), None)
 
     def _deliver(
-        self, subscription: ClientSubscription, frames: list[Buffer], events: int, hold: CreditHold | None
+        self, subscription: ClientSubscription, blocks: list[Block], events: int, hold: CreditHold | None
     ) -> None:
-        data = frames[0] if len(frames) == 1 else b"".join(frames)
-        subscription.waiting.append(Delivery(data, events, hold, len(data)))
-        subscription.held += len(data)
-        self._held += len(data)
+        size = sum([len(block.frame) for block in blocks])
+        packed: Buffer = b""
+        schema = blocks[0].schema
+        if not subscription.wants_more:
+            packed = blocks[0].frame if len(blocks) == 1 else b"".join([block.frame for block in blocks])
+            blocks = []
+        subscription.waiting.append(Delivery(blocks, packed, schema, events, hold, size))
+        subscription.held += size
+        self._held += size
         self._holders[subscription.id] = subscription
         if len(self.subscriptions) > 1 and self._held > self._most:
             self._relieve()
@@ -309,10 +319,11 @@ class BestEffortSubscriber:
             else:  # one alone is that large: it is kept, but not at the others' cost
                 fullest.waiting.append(oldest._replace(hold=None, size=0))
 
-    def serve(self, subscription: ClientSubscription) -> tuple[list[Buffer], int]:
+    def serve(self, subscription: ClientSubscription) -> tuple[list[Block], int]:
         """Return everything that waits for a subscription, and how many events were missed before it."""
-        data = [delivery.data for delivery in subscription.waiting]
+        blocks: list[Block] = []
         for delivery in subscription.waiting:
+            blocks += delivery.unpack()
             self._let_go(delivery)
         subscription.waiting.clear()
         self._holders.pop(subscription.id, None)
@@ -320,7 +331,7 @@ class BestEffortSubscriber:
         subscription.held = 0
         subscription.wants_more = subscription.eager
         missed, subscription.missed = subscription.missed, 0
-        return data, missed
+        return blocks, missed
 
     def _let_go(self, delivery: Delivery) -> None:
         hold = delivery.hold
@@ -332,7 +343,7 @@ class BestEffortSubscriber:
 
 
 def frames(data: Buffer) -> list[Buffer]:
-    """Return the single frames of a delivery."""
+    """Return the single frames of a run."""
     cuts = []
     start = 0
     while start < len(data):

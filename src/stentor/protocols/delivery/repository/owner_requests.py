@@ -181,8 +181,7 @@ class OwnerRequests:
             raise Refused(Refusal.UNKNOWN, f"{name} is no subscriber of {self._topic}: there is nothing to leave")
         if known.principal != event.principal:
             raise Refused(Refusal.NOT_AUTHORISED, f"{name} is {known.principal}'s, not {event.principal}'s")
-        life = self._holders.newest("subscriber", name) + 1
-        self._state.register([*registry.hold("subscriber", name, life, ""), *registry.unsubscribe(name)])
+        self._state.register(registry.leave(name, self._holders.newest("subscriber", name), by_itself=False))
 
     def _accept_loss(self) -> None:
         """Give up what is damaged here, and what was acknowledged and is with none of those that live."""

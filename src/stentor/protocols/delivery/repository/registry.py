@@ -25,10 +25,10 @@ from stentor.protocols.delivery.repository.registry_records import (
     MOST_ENDS,
     MOST_RESUMED,
     PublisherEnds,
+    Registrations,
     holding_values,
     is_sound,
     publisher_values,
-    subscription_values,
 )
 from stentor.protocols.delivery.repository.registry_records import Frontier as Frontier
 from stentor.protocols.delivery.repository.registry_records import Holding as Holding
@@ -40,6 +40,8 @@ _SUBSCRIPTION = "subscription/"
 # The newest life that holds a name, as `life/ROLE/NAME`. Its version is that life, so that registries which heard of
 # several agree on the newest. It takes no sequence number: no subscriber's place depends on it.
 LIFE = "life/"
+# The newest life of a subscriber that has left: a fact that stays when a newer life holds the name.
+_LEFT = "life/left/"
 PREFIXES = (*ACCESS, FORMER, _PUBLISHER, _SUBSCRIPTION, LIFE)
 
 
@@ -81,7 +83,7 @@ class Registry:
         self.believed = BundleMembers()  # members, and those that left and still have something for others
         self.publishers: dict[int, PublisherRecord] = {}
         self._may_publish: dict[int, bool] = {}  # of known publishers, as it was asked since the last fact
-        self.subscriptions: dict[str, SubscriptionRecord] = {}
+        self.subscriptions = Registrations()
 
     # ---- facts
 
@@ -106,11 +108,13 @@ class Registry:
         return news
 
     def _insist(self, key: str, value: bytes) -> list[Fact]:
-        """Write down what is known of a publisher if whoever wrote the newest fact did not know of it."""
-        if not key.startswith(_PUBLISHER):
-            return []
-        known = self.publishers[int(key.removeprefix(_PUBLISHER), 16)]
-        return self.set(key, known) if known != publisher_values.decode(value) else []
+        """Write down what is known of a publisher or a subscriber if whoever wrote the newest fact did not know it."""
+        kind, _, name = key.partition("/")
+        if kind == "publisher" and self.publishers[int(name, 16)] != publisher_values.decode(value):
+            return self.set(key, self.publishers[int(name, 16)])
+        if kind == "subscription" and name in self.subscriptions and self.subscriptions.is_over(name, value):
+            return self.set(key, self.subscriptions[name])
+        return []
 
     @property
     def digest(self) -> int:
@@ -159,10 +163,9 @@ class Registry:
             has_closed = former is None or self.publishers[number].closed > former.closed
             self.news.note_publisher(number, has_closed=has_closed)
         elif kind == "subscription":
-            if value:
-                self.subscriptions[name] = subscription_values.decode(value)
-            else:
-                self.subscriptions.pop(name, None)
+            self.subscriptions.put(name, value)
+        elif key.startswith(_LEFT):
+            self.subscriptions.leave(key.removeprefix(_LEFT), fact[0])
 
     # ---- the topic
 
@@ -463,25 +466,31 @@ class Registry:
             subscription = msgspec.structs.replace(subscription, again=True)
         return self.set(_SUBSCRIPTION + name, subscription)
 
-    def unsubscribe(self, name: str, life: int = 0) -> list[Fact]:
-        """Nothing is kept for a subscriber any more, as this life of it wants, or its owner; its grant stays."""
-        free = (f"{LIFE}subscriber/{name}", life + 1, self._repository, _encode(Holding(is_free=True)))
-        return [*(self.merge((free,)) if life else ()), *self.set(_SUBSCRIPTION + name, None)]
+    def unsubscribe(self, name: str) -> list[Fact]:
+        """Nothing is kept for a subscriber any more; its grant stays."""
+        return self.set(_SUBSCRIPTION + name, None)
+
+    def leave(self, name: str, life: int, *, by_itself: bool) -> list[Fact]:
+        """A subscriber has left, and up to this life nobody holds its name: what such a life registers has ended."""
+        left = _LEFT + name, life, self._repository, _encode(Holding(has_unsubscribed=by_itself))
+        return [*self.merge((left,)), *self.unsubscribe(name)]
 
     def has_unsubscribed(self, name: str, life: int) -> bool:
-        """Return whether this life of a subscriber has ended its subscription, and no newer one holds its name."""
-        version, _, value = self._facts.get(f"{LIFE}subscriber/{name}", (0, "", b""))
-        return version == life + 1 and holding_values.decode(value).is_free
+        """Return whether this life of a subscriber was the last one that left, and said so itself."""
+        has_left = life == self.subscriptions.left.get(name)
+        return has_left and holding_values.decode(self._facts[_LEFT + name][2]).has_unsubscribed
 
     # ---- who holds a name
 
     def life_of(self, role: Role, name: str) -> int:
-        """Return the newest life that holds a name; 0 if there was none."""
-        return self._facts.get(f"{LIFE}{role}/{name}", (0, "", b""))[0]
+        """Return the newest life that holds a name, or could if that one has left; 0 if there was none."""
+        next_life = self.subscriptions.left.get(name, -1) + 1 if role == "subscriber" else 0
+        return max(self._facts.get(f"{LIFE}{role}/{name}", (0, "", b""))[0], next_life)
 
     def place_of(self, role: Role, name: str) -> str:
-        """Return the broker at which that life began."""
-        return holding_values.decode(self._facts[f"{LIFE}{role}/{name}"][2]).node
+        """Return the broker at which the newest life that held a name began; "" if it is not known."""
+        value = self._facts.get(f"{LIFE}{role}/{name}", (0, "", b""))[2]
+        return holding_values.decode(value).node if value else ""
 
     def hold(self, role: Role, name: str, life: int, node: str) -> list[Fact]:
         """A life holds a name from now on, and none before it does."""

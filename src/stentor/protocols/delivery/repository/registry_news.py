@@ -27,7 +27,10 @@ class RegistryNews:
         if kind in ("subscription", "grant"):
             self._subscribers.add(name.removeprefix("subscriber/") if kind == "grant" else name)
         elif kind == "life":
-            self._lives.add((name.partition("/")[0], name.partition("/")[2]))
+            role, _, name = name.partition("/")
+            if role == "left":  # its subscription may have ended
+                self._subscribers.add(name)
+            self._lives.add(("subscriber" if role == "left" else role, name))
 
     def note_publisher(self, publisher: int, *, has_closed: bool) -> None:
         self._publishers[publisher] = None

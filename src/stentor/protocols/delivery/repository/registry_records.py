@@ -99,10 +99,38 @@ class SubscriptionRecord(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Holding(msgspec.Struct, frozen=True, array_like=True):
-    """Where the newest life of a name began, or that the life before it is over."""
+    """Where the newest life of a name began; of the newest one that has left, whether it said so itself."""
 
     node: Path = ""  # the broker
-    is_free: bool = False  # the life before this one unsubscribed: what it said earlier, and comes late, counts no more
+    has_unsubscribed: bool = False  # it says so until it hears that this is written down, so it is not fenced
+
+
+class Registrations(dict[str, SubscriptionRecord]):
+    """The registrations of subscribers by name. Invariant: no life that has left began one of them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.left: dict[str, int] = {}  # the newest life of each name that has left
+
+    def put(self, name: str, value: bytes) -> None:
+        """Replace a registration by a newer fact, unless that is about one that is over."""
+        if not value:
+            self.pop(name, None)
+        elif not self.is_over(name, value):
+            self[name] = subscription_values.decode(value)
+
+    def leave(self, name: str, life: int) -> None:
+        """End the registration of a name if a life up to this one began it."""
+        self.left[name] = life
+        if name in self and self._has_left(name, self[name]):
+            del self[name]
+
+    def is_over(self, name: str, value: bytes) -> bool:
+        """Return whether whoever began a registration has left."""
+        return self._has_left(name, subscription_values.decode(value))
+
+    def _has_left(self, name: str, subscription: SubscriptionRecord) -> bool:
+        return 0 < subscription.incarnation <= self.left.get(name, 0)  # of some it is not known who began them
 
 
 _membership = msgspec.msgpack.Decoder(Membership)
@@ -125,7 +153,7 @@ def is_sound(key: str, value: bytes) -> bool:
             role, _, name = name.partition("/")
             check_client_name(name)
             holding_values.decode(value)
-            return role in ("publisher", "subscriber")
+            return role in ("publisher", "subscriber", "left")
         if kind == "subscription":
             check_client_name(name)
             if value:

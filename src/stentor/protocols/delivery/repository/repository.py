@@ -326,11 +326,11 @@ class TopicRepository(TopicParts):
         self.egress.obey()
         self.closing.obey()
         names = sorted(self.registry.news.take_subscribers(self.registry.subscriptions))
-        lives = self.holders.obey()  # before anybody is sent elsewhere: who is fenced has nowhere to go
+        self.holders.obey()  # before anybody is sent elsewhere: who is fenced has nowhere to go
         self.subscriptions.remove_former(names)
         self.holders.dismiss_unauthorised(names)
         self.subscriptions.apply(names)
-        self.subscriptions.note_without_right((*names, *lives))
+        self.subscriptions.note_without_right(names)
         self.state.register(self.lives.apply())
         self.log.introduce(self.lives.may_store)
         for name in self.gossip.admit():

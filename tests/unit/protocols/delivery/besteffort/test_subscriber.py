@@ -66,8 +66,8 @@ def receive(subscriber: BestEffortSubscriber, *sent: bytes) -> None:
 
 
 def served(subscriber: BestEffortSubscriber, number: SubscriptionId = ONE) -> tuple[bytes, int]:
-    data, missed = subscriber.serve(subscriber.subscriptions[number])
-    return b"".join(data), missed
+    blocks, missed = subscriber.serve(subscriber.subscriptions[number])
+    return b"".join(block.frame for block in blocks), missed
 
 
 def bodies(data: bytes) -> list[bytes]:

@@ -1,7 +1,7 @@
 """Departures: a life of a subscriber ends in good order, or its subscription ends and nothing is kept for it.
 
-A subscriber leaves, or its grant is taken back, at one repository. Another one, which has not heard of that, may
-register the subscriber in the same moment: once all have heard of both, its subscription ends.
+The grant of a subscriber is taken back at one repository. Another one, which has not heard of that, may register the
+subscriber in the same moment: once all have heard of both, its subscription ends.
 """
 
 from collections.abc import Callable
@@ -54,15 +54,14 @@ class Departures:
             self._feeds.part(event.sender, inbox, event.attempt)  # the answer was lost
 
     def _unsubscribe(self, inbox: str, event: SubscriberEnd) -> None:
-        """End a subscription, unless a newer life holds the name; its grant stays. A life that has ended it before is
-        heard again: another repository may have registered it once more in the same moment.
-        """
-        has_left = self._state.registry.has_unsubscribed(event.sender, event.incarnation)
-        if event.incarnation < self._holders.newest("subscriber", event.sender) and not has_left:
-            self._holders.turn_away("subscriber", event.sender, inbox, event.attempt)
-            return
-        self._feeds.drop(event.sender)  # it is told nothing more
-        self._state.register(self._state.registry.unsubscribe(event.sender, event.incarnation))
+        """End a subscription, unless a newer life holds the name; its grant stays."""
+        registry = self._state.registry
+        if not registry.has_unsubscribed(event.sender, event.incarnation):  # else the answer was lost
+            if event.incarnation < self._holders.newest("subscriber", event.sender):
+                self._holders.turn_away("subscriber", event.sender, inbox, event.attempt)
+                return
+            self._feeds.drop(event.sender)  # it is told nothing more
+            self._state.register(registry.leave(event.sender, event.incarnation, by_itself=True))
         self._confirm(inbox, event)
 
     def _confirm(self, inbox: str, event: SubscriberEnd) -> None:

@@ -98,7 +98,7 @@ class NameHolders:
     def _reason(self, role: Role, name: str) -> str:
         if role == "subscriber" and name not in self._registry.subscriptions:
             return f"{name} has left {self._topic}: its subscription was ended, and nothing is kept for it"
-        place = self._registry.place_of(role, name) if self._registry.life_of(role, name) else ""
+        place = self._registry.place_of(role, name)
         return (
             f"a newer {name} is a {role} of {self._topic} already{f', at {place}' if place else ''}; "
             "if there is none, the clock here is behind"
@@ -121,9 +121,9 @@ class NameHolders:
             inbox = inbox_of(end_name("subscriber", event.sender, self._topic))
             self.turn_away("subscriber", event.sender, inbox, event.attempt)
 
-    def obey(self) -> list[str]:
+    def obey(self) -> None:
         """Turn away whom we steer although the registry knows of a newer life, of the names of which it has learnt one
-        since: looking at all would cost a topic with many subscribers more with each. Return those of subscribers.
+        since: looking at all would cost a topic with many subscribers more with each.
         """
         renewed = self._registry.news.take_lives()
         for name in [name for role, name in renewed if role == "subscriber" and name in self._feeds.cursors]:
@@ -137,7 +137,6 @@ class NameHolders:
             if publisher.name in names and is_older:
                 del self.publishers[number]
                 self.turn_away("publisher", publisher.name, publisher.inbox, publisher.attempt)
-        return [name for role, name in renewed if role == "subscriber"]
 
     def yield_to(self, stolen: GossipSteering) -> None:
         """Another repository steers a client from now on; an older life of it is told at once."""

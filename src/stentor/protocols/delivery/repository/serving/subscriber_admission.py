@@ -91,6 +91,8 @@ class SubscriberAdmission:
     def register(self, new: NewSubscriber, frontier: Frontier) -> None:
         """Register and steer a subscriber, of which it is known by now where it begins."""
         event = new.event
+        if event.incarnation < self._holders.newest("subscriber", event.sender):
+            return  # it has left, or is fenced, and hears that when it asks again
         known = SubscriptionRecord(new.where, frontier, event.principal, event.node, event.incarnation)
         self._subscriptions.register(event.sender, known)
         self._steer(new.inbox, event)

@@ -22,7 +22,7 @@ class TopicSubscriptions:
         self._syncs, self._settings = syncs, state.settings
         self._log, self._registry = state.log, state.registry
         self._table = state.table
-        self._without_right: dict[str, None] = {}  # registered when they had left, or had no grant any more
+        self._without_right: dict[str, None] = {}  # registered when they had no grant any more
 
     def register(self, name: str, subscription: SubscriptionRecord) -> None:
         """Keep events for a new subscriber from now on; one that is registered stays as it is."""
@@ -106,8 +106,8 @@ class TopicSubscriptions:
                 self._units.move(progress, subscription.home)
 
     def note_without_right(self, names: Iterable[str]) -> None:
-        """Note those of these that are registered although they have left, or have no grant any more: whoever
-        registered them had not heard of that.
+        """Note those of these that are registered although they have no grant any more: whoever registered them had
+        not heard of that.
         """
         self._without_right.update((name, None) for name in names if self._has_no_right(name))
 
@@ -118,9 +118,4 @@ class TopicSubscriptions:
 
     def _has_no_right(self, name: str) -> bool:
         registry = self._registry
-        known = registry.subscriptions.get(name)
-        if known is None or not registry.created:
-            return False
-        life = registry.life_of("subscriber", name)
-        has_left = 0 < known.incarnation < life and registry.has_unsubscribed(name, life - 1)
-        return has_left or not registry.admits("subscriber", name)
+        return name in registry.subscriptions and registry.created and not registry.admits("subscriber", name)

@@ -357,6 +357,32 @@ def test_whoever_subscribes_again_begins_anew_also_at_one_that_missed_it() -> No
         assert repository.table.destinations["billing"].upto(_shop()) == 0, "all of it comes again"
 
 
+def test_whoever_leaves_here_and_subscribes_again_there_begins_anew_when_both_hear_of_it() -> None:
+    bundle = PaperBundle("r1", "r2", copies=1)
+    bundle.recover("publisher", "shop", "r1")
+    bundle.recover("subscriber", "billing", "r1", attempt=attempt(5), since="beginning")
+    bundle.publish(1, 3)
+    first = bundle.repositories["r1"].log.horizon - 2
+    bundle.acknowledge("billing", "r1", (first, first + 2))
+    bundle.pass_time(1000)
+    bundle.deaf = {"r2"}  # neither hears the other
+    bundle.pass_time(15_000)
+    unsubscribe(bundle, "r1", 5)
+    bundle.clear()
+    bundle.deaf = {"r1"}
+    bundle.recover("subscriber", "billing", "r2", attempt=attempt(6), incarnation=6, since="beginning", node="b2")
+    bundle.pass_time(3000)
+    assert answers(bundle) == [("r2", attempt(6), None)], "r2 takes it for the subscriber that has left"
+    bundle.deaf = set()
+    bundle.pass_time(3000)
+    assert bundle.told(Migrate), "r2 has it ask again"
+    bundle.recover("subscriber", "billing", "r2", attempt=attempt(6, 2), incarnation=6, since="beginning", node="b2")
+    bundle.pass_time(3000)
+    for repository in bundle.repositories.values():
+        assert repository.registry.subscriptions["billing"].incarnation == 6
+        assert repository.table.destinations["billing"].upto(_shop()) == 0, "all of it comes again"
+
+
 def _shop() -> tuple[int, int]:
     return publisher_id("", end_name("publisher", "shop", TOPIC)), 5
 
