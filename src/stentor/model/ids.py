@@ -25,6 +25,12 @@ def fingerprint(kind: str, name: str) -> int:
 
 
 @lru_cache(4096)
+def link_number(one: str, other: str) -> int:
+    """Return the number of the link between two brokers, by their names in whichever order."""
+    return fingerprint("link", " ".join(sorted((one, other))))
+
+
+@lru_cache(4096)
 def topic_id(name: str) -> TopicId:
     return TopicId(fingerprint("topic", name))
 

@@ -326,10 +326,12 @@ class AdminReceipt(Message, frozen=True, array_like=True, tag="ordered", gc=Fals
 
 
 class Gateway(msgspec.Struct, frozen=True, array_like=True, gc=False, order=True):
-    """Links of a unit to another one, as the unit's scope sees them: how many, and the least cost."""
+    """A link of a unit to another one, as the unit's scope sees it: both ends call it by one number, which tells nobody
+    who they are.
+    """
 
     unit: Path
-    links: Count
+    link: Id
     cost: GatewayCost
 
 

@@ -8,7 +8,7 @@ import msgspec
 from stentor.model.batch import Rows
 from stentor.model.colours.wave_timing import ColourSettings
 from stentor.model.errors import TopicError
-from stentor.model.messages import ExplanationReport, ExplanationRequest
+from stentor.model.messages import ExplanationReport, ExplanationRequest, Presence
 from stentor.model.reports.colour_view import ColourView
 from stentor.model.reports.view import Explanation, GatewayView, HopView, LinkView, MemberView, NetworkView, ScopeView
 from stentor.model.routing_state import ExitNumbers
@@ -88,13 +88,21 @@ def _member(network: BrokerNetwork, level: int, unit: str) -> MemberView:
         hop="" if own else network.routes.way_towards(unit)[0],
         distance=tuple(part / 1000 for part in distance or ()),
         gateways=tuple(
-            GatewayView(each.unit, network.context.level(each.unit) or 0, each.links, each.cost / 1000)
-            for each in presence.gateways
+            GatewayView(far, network.context.level(far) or 0, len(costs), min(costs) / 1000)
+            for far, costs in _costs_by_unit(presence).items()
         ),
         wants=0 if profile is None else len(profile.wants),
         predicates=0 if profile is None else profile.predicates,
         exits=() if own else network.routes.exits_towards(unit),
     )
+
+
+def _costs_by_unit(presence: Presence) -> dict[str, list[int]]:
+    """Return what the links of a member cost, by the unit to which they lead."""
+    found: dict[str, list[int]] = {}
+    for gateway in presence.gateways:
+        found.setdefault(gateway.unit, []).append(gateway.cost)
+    return found
 
 
 def _links(network: BrokerNetwork) -> list[LinkView]:

@@ -212,7 +212,7 @@ class Corruption:
             speaker=draw.choice((presence.speaker, self._any_name())),
             left=draw.random() < 0.2,
             gateways=tuple(
-                Gateway(each.unit, each.links, 1 + draw.randrange(10_000))
+                Gateway(each.unit, draw.choice((each.link, draw.randrange(1 << 64))), 1 + draw.randrange(10_000))
                 for each in presence.gateways
                 if draw.random() < 0.7
             ),

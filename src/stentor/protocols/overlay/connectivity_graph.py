@@ -2,7 +2,8 @@
 
 Its nodes are the members of the scopes around the broker: the brokers of its cluster, the other clusters of its
 super-cluster, and so on. What is inside another unit is not seen. An edge stands if both its ends speak of it, and
-leads from a unit to one of the same or a higher level: so traffic between members of a unit never leaves it.
+leads from a unit to one of the same or a higher level: so traffic between members of a unit never leaves it. Of several
+links between two units each is known, by its number, and the cheapest counts.
 """
 
 from collections import defaultdict
@@ -13,6 +14,8 @@ from stentor.model.messages import Presence
 from stentor.protocols.overlay.exits import ExitTable
 from stentor.protocols.overlay.path_lengths import PathLengths
 from stentor.protocols.overlay.shortest_paths import Cost, Edge, RoutingCache
+
+Links = dict[int, int]  # from a unit to another one: what each costs, by its number
 
 
 class ConnectivityGraph:
@@ -27,7 +30,7 @@ class ConnectivityGraph:
         self.context = context
         self.cache = RoutingCache(context.name, context.depth)
         self.members: tuple[dict[str, Presence], ...] = tuple({} for _ in range(context.depth))  # by level
-        self._advertised: dict[str, dict[str, int]] = {}  # of whom a unit speaks, and the cost
+        self._advertised: dict[str, dict[str, Links]] = {}  # of whom a unit speaks, and by which links
         self._edges_from: defaultdict[str, set[str]] = defaultdict(set)  # to where edges were drawn from a unit
         self._advertised_by: defaultdict[str, set[str]] = defaultdict(set)  # who speaks of a unit
         self._paths: dict[int, PathLengths] = {}  # by level, as long as nothing changes
@@ -37,10 +40,7 @@ class ConnectivityGraph:
         for level, members in enumerate(self.members):
             for unit, presence in members.items():
                 assert (unit, level) == (presence.unit, self.context.level(unit)), f"{unit} is not of level {level}"
-                gateways = () if presence.left else presence.gateways
-                assert self._advertised[unit] == {each.unit: each.cost for each in gateways}, (
-                    f"{unit} says something else"
-                )
+                assert self._advertised[unit] == _links_of(presence), f"{unit} says something else"
         spoken = {(near, far) for near, ends in self._advertised.items() for far in ends}
         assert spoken == {(near, far) for far, ends in self._advertised_by.items() for near in ends}, "mentions differ"
         drawn = {(near, far): Edge(level, cost) for near, far, level, cost in self.cache.edges()}
@@ -59,7 +59,7 @@ class ConnectivityGraph:
         assert level is not None, f"{unit} is none of our business"
         self._forget_derived()
         former = self._advertised.get(unit, {})
-        spoken = {} if presence.left else {gateway.unit: gateway.cost for gateway in presence.gateways}
+        spoken = _links_of(presence)
         self.members[level][unit] = presence
         self._advertised[unit] = spoken
         for other in former.keys() - spoken.keys():
@@ -119,16 +119,18 @@ class ConnectivityGraph:
             self.cache.remove_edge(near, far)
 
     def _edge(self, near: str, far: str) -> Edge | None:
-        """Return the edge between two units, if it stands."""
-        units, cost, level = self.context.units, self._advertised.get(near, {}).get(far), self.context.level(far)
-        if cost is None or level is None or near in units[1:] or far in units or not self._answers(far, near, level):
+        """Return the edge between two units, if it stands: it costs what the cheapest link does of which both speak."""
+        units, level = self.context.units, self.context.level(far)
+        if level is None or near in units[1:] or far in units:
             return None
-        return Edge(level, cost)
+        links, answered = self._advertised.get(near, {}).get(far, {}), self._answered(far, near, level)
+        cost = min((cost for link, cost in links.items() if link in answered), default=None)
+        return None if cost is None else Edge(level, cost)
 
-    def _answers(self, unit: str, speaker: str, level: int) -> bool:
-        """Return whether a unit speaks of a link, too; it sees of the other end what is on its own level."""
+    def _answered(self, unit: str, speaker: str, level: int) -> Links:
+        """Return the links of which a unit speaks, too; it sees of the other end what is on its own level."""
         seen = speaker if self.context.level(speaker) == level else self.context.units[level]
-        return seen in self._advertised.get(unit, ())
+        return self._advertised.get(unit, {}).get(seen, {})
 
     def reaches(self, unit: str) -> bool:
         return unit in self.context.units or self.cache.distance(unit) is not None
@@ -168,3 +170,11 @@ class ConnectivityGraph:
             for presence in self.present(level)
             if not self.reaches(presence.unit)
         ]
+
+
+def _links_of(presence: Presence) -> dict[str, Links]:
+    """Return the links of which a unit speaks, by the unit to which they lead."""
+    found: dict[str, Links] = {}
+    for gateway in () if presence.left else presence.gateways:
+        found.setdefault(gateway.unit, {})[gateway.link] = gateway.cost
+    return found

@@ -1,11 +1,10 @@
 """Gateway propagation: who is in the scopes around a broker and how they are linked, told by one speaker per unit.
 
 A broker speaks for itself. The reachable member with the smallest name speaks for the unit around it, and so on
-upwards: it sums up the gateways that lead out of the unit, so that nobody outside sees what is inside. What is said of
-a member goes to all brokers of its scope, from neighbour to neighbour, once.
+upwards: it tells which links lead out of the unit, and not from whom, so that nobody outside sees what is inside. What
+is said of a member goes to all brokers of its scope, from neighbour to neighbour, once.
 """
 
-from collections import defaultdict
 from collections.abc import Mapping
 
 import msgspec
@@ -14,7 +13,7 @@ from stentor.machine import Step
 from stentor.model.colours.manifest import ManifestRow, OwnersWords
 from stentor.model.context import Context
 from stentor.model.errors import FrameError, Refusal
-from stentor.model.ids import fingerprint
+from stentor.model.ids import fingerprint, link_number
 from stentor.model.messages import NEVER, Gateway, Presence, Stamp, next_version
 from stentor.model.scope import LARGEST_UNIT, ScopePath
 from stentor.protocols.neighbours import MessagePort, Neighbour, Neighbours
@@ -273,19 +272,13 @@ class Gateways:
     def _outward(self, level: int, members: list[Presence]) -> tuple[Gateway, ...]:
         """Return the gateways that lead from members of our unit of a level out of it."""
         inside = self.context.units[level] + "/"
-        found: defaultdict[str, list[Gateway]] = defaultdict(list)
-        for presence in members:
-            for gateway in presence.gateways:
-                if not gateway.unit.startswith(inside):
-                    found[gateway.unit].append(gateway)
-        return _sum_up(found)
+        found = {gateway for presence in members for gateway in presence.gateways}
+        return tuple(sorted(gateway for gateway in found if not gateway.unit.startswith(inside)))
 
     def _own_gateways(self) -> tuple[Gateway, ...]:
-        found: defaultdict[str, list[Gateway]] = defaultdict(list)
-        for neighbour in self.neighbours.values():
-            if neighbour.is_used:
-                found[neighbour.unit].append(Gateway(neighbour.unit, 1, neighbour.cost))
-        return _sum_up(found)
+        used = [each for each in self.neighbours.values() if each.is_used]
+        name = self.context.name
+        return tuple(sorted(Gateway(each.unit, link_number(name, each.name), each.cost) for each in used))
 
     def _take(self, presence: Presence, level: int, heard_from: str) -> None:
         self.graph.take(presence)
@@ -332,10 +325,3 @@ class Gateways:
 def _says_the_same(known: Presence, presence: Presence) -> bool:
     """Return whether a presence tells nothing new; how many members there are is no news to those outside."""
     return known == msgspec.structs.replace(presence, version=known.version, members=known.members)
-
-
-def _sum_up(found: dict[str, list[Gateway]]) -> tuple[Gateway, ...]:
-    return tuple(
-        Gateway(unit, sum(each.links for each in gateways), min(each.cost for each in gateways))
-        for unit, gateways in sorted(found.items())
-    )

@@ -1,10 +1,11 @@
 """Whether a plan can be carried out in a scope: its links are what it says they are, and the scope stays whole."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 from stentor.model.colours.plan import TopologyChange, TopologyPlan
 from stentor.model.errors import InvalidInput
+from stentor.model.ids import link_number
 from stentor.model.messages import Presence
 from stentor.model.scope import ScopePath
 from stentor.protocols.overlay.connectivity_graph import ConnectivityGraph
@@ -71,33 +72,34 @@ def _refusal_of(graph: ConnectivityGraph, level: int, change: TopologyChange) ->
     for broker, known in zip((change.near, change.far), ends, strict=True):
         if known is None or known.left or not graph.reaches(known.unit):
             return f"{broker} is not in {scope or 'the network'}, as far as is known here"
-    is_there = _speaks_of(ends[0], _unit(far, level)) and _speaks_of(ends[1], _unit(near, level))
-    if level == 0 and is_there == change.comes:
+    is_there = all(_speaks_of(known, link_number(change.near, change.far)) for known in ends)
+    if is_there == change.comes:
         return f"{link} is there already" if is_there else f"{link} is not there"
     return ""
 
 
-def _speaks_of(presence: Presence | None, unit: str) -> bool:
-    """Return whether a member says that it has a link to another one."""
-    return presence is not None and any(each.unit == unit for each in presence.gateways)
+def _speaks_of(presence: Presence | None, link: int) -> bool:
+    """Return whether a member says that it has a link."""
+    return presence is not None and any(each.link == link for each in presence.gateways)
 
 
 def _parted(graph: ConnectivityGraph, level: int, plan: TopologyPlan) -> list[str]:
     """Return the members that can be reached now and could not be after the plan."""
-    links: Counter[tuple[str, str]] = Counter()
+    links: defaultdict[tuple[str, str], set[int]] = defaultdict(set)
     members = {each.unit for each in graph.present(level) if graph.reaches(each.unit)}
     for presence in graph.present(level):
         for gateway in presence.gateways:
-            links[presence.unit, gateway.unit] += gateway.links
+            links[presence.unit, gateway.unit].add(gateway.link)
     for change in plan.changes:
         near, far = (_unit(ScopePath.parse(name), level) for name in (change.near, change.far))
+        number = {link_number(change.near, change.far)}
         for pair in ((near, far), (far, near)):
-            links[pair] += int(change.comes) - int(change.goes)
+            links[pair] = links[pair] - number if change.goes else links[pair] | number
     reached, fresh = {graph.context.units[level]}, [graph.context.units[level]]
     while fresh:
         unit = fresh.pop()
         for other in members - reached:
-            if links[unit, other] > 0 and links[other, unit] > 0:
+            if links[unit, other] & links[other, unit]:
                 reached.add(other)
                 fresh.append(other)
     return sorted(members - reached - set(plan.leaves))

@@ -16,6 +16,7 @@ import msgspec
 from stentor.model.attribute import Value
 from stentor.model.batch import Rows
 from stentor.model.filter import Filter
+from stentor.model.ids import link_number
 from stentor.model.messages import Gateway, Presence
 from stentor.model.routing_state import ExitNumbers
 from stentor.nodes.network.network import BrokerNetwork
@@ -91,11 +92,12 @@ class NetworkOracle:
     def presence(self, unit: str, part: Part) -> Presence:
         """What the speaker of a unit should say of it; its version is anybody's guess."""
         speaker = self._speaker(unit, part)
-        gateways: defaultdict[str, list[int]] = defaultdict(list)
-        for name in part:
-            for peer, cost in self.brokers[name].links.items():
-                if not _within(peer, unit):
-                    gateways[_seen(name, peer)].append(cost)
+        gateways = [
+            Gateway(_seen(name, peer), link_number(name, peer), cost)
+            for name in part
+            for peer, cost in self.brokers[name].links.items()
+            if not _within(peer, unit)
+        ]
         level = speaker.count("/") - unit.count("/")
         depth = unit.count("/") + 2
         return Presence(
@@ -104,7 +106,7 @@ class NetworkOracle:
             speaker=speaker,
             number=self._number(unit, speaker, level),
             address=self.brokers[speaker].address,
-            gateways=tuple(Gateway(far, len(costs), min(costs)) for far, costs in sorted(gateways.items())),
+            gateways=tuple(sorted(gateways)),
             members=len({_prefix(name, depth) for name in part}),
         )
 
@@ -289,7 +291,7 @@ def _edges(graph: ConnectivityGraph) -> Iterator[tuple[str, str, Cost]]:
                 continue
             level = context.depth - 1 - far.unit.count("/")
             seen = near if near.count("/") == far.unit.count("/") else context.units[level]
-            if any(back.unit == seen for back in far.gateways):
+            if any((back.unit, back.link) == (seen, gateway.link) for back in far.gateways):
                 step = [0] * context.depth
                 step[context.depth - 1 - level] = gateway.cost
                 yield near, far.unit, tuple(step)

@@ -36,7 +36,7 @@ from stentor.simulation.overlay.topology import Topology
 from stentor.simulation.scenario import Scenario
 from stentor.simulation.world import World
 
-_DELAY_MAX = 0.05  # seconds, of a wave from a parent to its child: links are slower than that only by chance
+_DELAY_MAX = 0.05  # seconds at least, of a wave from a parent to its child: links are slower only by chance
 _SETTLED = 6 * SECOND  # when all scopes have a root, and everybody knows what everybody wants
 _GROWN = 60 * SECOND  # by when every scope has one root
 _PLANNED_WITHIN = 20 * SECOND
@@ -71,8 +71,7 @@ class LoadedNetwork:
         self.world = world = World(seed, Faults(weather=weather), keep_trace=keep_trace)
         self.oracle = DeliveryOracle(world.anomalies)
         self.topology = Topology(random, random.choice((1, 1, 2, 2, 3, 4)), _draw_size(random))
-        if weather.mean_delay == MILLISECOND:
-            self._add_exits(seed)
+        self._add_exits(seed)
         self.forwarding = draw_forwarding(seed, self.topology.scopes())
         self.addresses = {name: f"at-{name.replace('/', '_')}" for name in self.topology.brokers}
         self.links = {frozenset((near, far)): near for near, far, _ in self.topology.links}  # and who dials them
@@ -90,10 +89,7 @@ class LoadedNetwork:
             world.restart(world.hosts[application.host], SECOND)
 
     def _add_exits(self, seed: int) -> None:
-        """Let several exits of one unit cost the same, if the network has units. Where links are fast they go on doing
-        so: of several links between two units others know only what the cheapest costs, so slow ones would be measured
-        and soon cost something else to those who have them than to those who do not.
-        """
+        """Let several exits of one unit cost the same, if the network has units; slow ones until they are measured."""
         if self.topology.depth > 1:
             self._with_exits = [self.topology.add_exits(Random(f"{seed}/exits"))]  # changes nothing of other seeds
 
@@ -120,7 +116,8 @@ class LoadedNetwork:
         broker._inputs[PlanDrawn] = lambda drawn: self._order(broker, drawn)
 
     def _colours_of(self, scope: str) -> ColourSettings:
-        return ColourSettings(delay_max=_DELAY_MAX, brokers_max=max(2, len(self.topology.inside(scope))))
+        mean = self.world.faults.weather.mean_delay / SECOND
+        return ColourSettings(delay_max=max(_DELAY_MAX, 2 * mean), brokers_max=max(2, len(self.topology.inside(scope))))
 
     def _add_client(self, name: str) -> None:
         home = self.homes[name] = self.random.choice(list(self.addresses))

@@ -1,10 +1,12 @@
 """The network of one broker, with a test in the place of all other brokers."""
 
+from tests.unit.protocols.spoken_links import spoken_links
+
 from stentor.machine import LinkOpened, Report, Step
 from stentor.model.context import Context
 from stentor.model.ids import LinkId
 from stentor.model.limits import Limits
-from stentor.model.messages import AdminRequest, AdminTask, Gateway, Presence
+from stentor.model.messages import AdminRequest, AdminTask, Presence
 from stentor.model.routing_state import RoutingState
 from stentor.model.scope import ScopePath
 from stentor.nodes.broker.access.credentials import Credentials
@@ -58,7 +60,7 @@ class Desk:
 
     def hear(self, peer: str, unit: str, number: int, *gateways: str, version: int = 1) -> None:
         """A neighbour says that a unit has this number and these gateways."""
-        links = tuple(Gateway(each, 1, 1000) for each in gateways)
+        links = spoken_links(self.network.context.name, self.network.peers, unit, *gateways)
         speaker = unit if unit.count("/") == 2 else f"{unit}/b1"
         presence = Presence(unit=unit, version=version << 20, speaker=speaker, number=number, gateways=links)
         session = self.network.peers[peer].session

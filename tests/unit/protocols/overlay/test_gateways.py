@@ -2,6 +2,7 @@
 
 import pytest
 from tests.unit.protocols.message_ports import KeepingPort
+from tests.unit.protocols.spoken_links import spoken_links
 
 from stentor.machine import SECOND, Report, Step
 from stentor.model.errors import FrameError
@@ -37,7 +38,7 @@ class Desk:
         return [f"{each.level} {each.what} {each.details}" for each in reports]
 
     def hear(self, peer: str, unit: str, *gateways: str, version: int = 1 << 20, **more: object) -> None:
-        links = tuple(Gateway(each, 1, 1000) for each in gateways)
+        links = spoken_links(self.gateways.context.name, self.gateways.neighbours, unit, *gateways)
         speaker = more.pop("speaker", unit if unit.count("/") == 2 else f"{unit}/b1")
         number = more.pop("number", 1)
         presence = Presence(unit=unit, version=version, speaker=speaker, number=number, gateways=links, **more)  # type: ignore[arg-type]

@@ -4,6 +4,7 @@ import pytest
 
 from stentor.model.colours.plan import TopologyChange, TopologyPlan
 from stentor.model.context import Context
+from stentor.model.ids import link_number
 from stentor.model.messages import Gateway, Presence
 from stentor.model.scope import ScopePath
 from stentor.protocols.overlay.connectivity_graph import ConnectivityGraph
@@ -13,16 +14,19 @@ from stentor.protocols.overlay.plan_check import plan_refusal
 def graph() -> ConnectivityGraph:
     """What x/a knows: the cluster x is the row x/a, x/b, x/c; two links lead from x to y, and one from y to z."""
     made = ConnectivityGraph(Context(ScopePath.parse("x/a")))
-    links = {
-        "x/a": {"x/b": 1},
-        "x/b": {"x/a": 1, "x/c": 1, "y": 2},
-        "x/c": {"x/b": 1},
-        "x": {"y": 2},
-        "y": {"x": 2, "z": 1},
-        "z": {"y": 1},
+    inner, outer, far = ("x/a x/b", "x/b x/c"), ("x/b y/a", "x/b y/b"), ("y/b z/a",)
+    links: dict[str, dict[str, tuple[str, ...]]] = {
+        "x/a": {"x/b": inner[:1]},
+        "x/b": {"x/a": inner[:1], "x/c": inner[1:], "y": outer},
+        "x/c": {"x/b": inner[1:]},
+        "x": {"y": outer},
+        "y": {"x": outer, "z": far},
+        "z": {"y": far},
     }
     for unit, others in links.items():
-        gateways = tuple(Gateway(other, count, 1000) for other, count in others.items())
+        gateways = tuple(
+            Gateway(other, link_number(*pair.split()), 1000) for other, pairs in others.items() for pair in pairs
+        )
         made.take(Presence(unit=unit, version=1, speaker=unit, number=0, gateways=gateways))
     made.take(Presence(unit="x/gone", version=2, speaker="x/gone", number=4, left=True))
     made.take(Presence(unit="x/far", version=1, speaker="x/far", number=5))  # nobody has a link to it
@@ -77,7 +81,9 @@ def test_a_plan_for_a_cluster_is_refused_with_a_reason(changes: tuple[TopologyCh
     [
         ((change("x/a", "x/c"),), "the link from x/a to x/c is none between members of the network"),
         ((change("x/a", "u/b"),), "u/b is not in the network, as far as is known here"),
-        ((change("y/a", "z/a", 1000, 0),), "without these links z could not be reached"),
+        ((change("y/b", "z/a", 1000, 0),), "without these links z could not be reached"),
+        ((change("x/b", "y/a"),), "the link from x/b to y/a is there already"),
+        ((change("x/a", "y/a", 1000, 0),), "the link from x/a to y/a is not there"),
         (
             (change("x/b", "y/a", 1000, 0), change("x/b", "y/b", 1000, 0)),
             "without these links y, z could not be reached",

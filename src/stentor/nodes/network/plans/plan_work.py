@@ -110,11 +110,11 @@ class ScopePlanWork:
         self.generation += 1
 
     def finish(self) -> None:
-        if self.topology is not None:
-            self._make_so(self.topology.plan)
-        if self.topology is not None:  # a link that it closed may have been our last one, and ended it
-            self.finished.append(self.topology)
+        topology = self.topology
         self._forget()
+        if topology is not None:
+            self.finished.append(topology)  # before links are closed: with these, ways are worked out anew
+            self._make_so(topology.plan)
 
     def _make_so(self, plan: TopologyPlan) -> None:
         """Make our links, and the root group, what a plan says, and write that down."""
