@@ -100,6 +100,7 @@ class Place(Message, frozen=True, kw_only=True, array_like=True, tag="place", gc
     depth: Depth = 0  # of the broker, below its new parent
     address: Address = ""
     trail: Trail = ()  # who still has to pass it on, the last one first
+    switched: Id = NO_PLAN  # the plan that is in force at the new parent since its round
 
 
 class Crown(Message, frozen=True, array_like=True, tag="crown", gc=False):

@@ -181,6 +181,17 @@ class AnnouncedPlan:
         else:  # the root knows nothing of it any more
             self._drop()
 
+    @property
+    def switched(self) -> int:
+        """The number of the plan that is in force, and not finished."""
+        return self.number if self.stage is PlanStage.SWITCHED else NO_PLAN
+
+    def on_placed(self, round_number: int, switched: int) -> None:
+        """We have another parent, whose round is ours now, and a plan is in force there: we have missed the wave."""
+        if self.number == switched and self.stage is PlanStage.ANNOUNCED:
+            self._work.prepare()
+            self._switch(round_number)
+
     def _switch(self, round_number: int) -> None:
         self._change(PlanChange.ROTATED)
         self._switched_in = round_number

@@ -157,8 +157,7 @@ class Rejoining:
         if place.parent == tree.name:
             if not tree.has_room or place.broker == tree.parent:
                 return
-            self._wave.adopt(place.broker)
-            place = msgspec.structs.replace(place, round=tree.round, depth=tree.depth + 1)
+            place = self._wave.place(place)
         self._around.say(asker, place)
 
     def _go_to(self, place: Place) -> None:
@@ -184,5 +183,5 @@ class Rejoining:
         tree.place(name, claim, place.round, place.depth)
         self.rejoined += 1
         self._wave.forget(name)
-        self._wave.on_placed()
+        self._wave.on_placed(place)
         self.claim_to_all()

@@ -7,10 +7,12 @@ child is alive, and once more when all below have answered or their time is over
 
 from collections.abc import Iterable
 
+import msgspec
+
 from stentor.model.colours.colour import new_colour
 from stentor.model.colours.manifest import ManifestRow, rows_by_unit
 from stentor.model.colours.plan import MOST_CHANGES, NO_PLAN, PlanStage, TopologyChange
-from stentor.model.colours.wave_messages import Ack, Rotate, ScopeManifest
+from stentor.model.colours.wave_messages import Ack, Place, Rotate, ScopeManifest
 from stentor.model.scope import LARGEST_UNIT
 from stentor.protocols.colours.announced_plan import AnnouncedPlan
 from stentor.protocols.colours.manifest_lease import ManifestLease
@@ -136,8 +138,20 @@ class Wave:
         self._finished = finished
         self._announced.on_rotation(self._tree.round, plan, finished, is_switched=is_switched)
 
-    def on_placed(self) -> None:
+    def place(self, place: Place) -> Place:
+        """Return what a broker is told that becomes our child: where it is, and what it has missed."""
+        tree = self._tree
+        self.adopt(place.broker)
+        switched = self._announced.switched
+        return msgspec.structs.replace(place, round=tree.round, depth=tree.depth + 1, switched=switched)
+
+    def on_placed(self, place: Place) -> None:
         """We have a parent, whose round is ours now: let those below us know."""
+        announced = self._announced
+        announced.on_placed(self._tree.round, place.switched)
+        self._plan = announced.number if announced.is_open else NO_PLAN
+        self._is_switched = announced.switched != NO_PLAN
+        self._finished = announced.finished
         self.rounds_as_root = 0
         self._digest = self._lease.digest
         self._pass_on(None)
