@@ -131,6 +131,8 @@ class Handshake:
         connection, greeting = session.connection, session.greeting
         if connection.greeted or greeting is None:
             raise FrameError(Refusal.PROTOCOL, "a Welcome without a hello")
+        if self._network.outgoing.find(connection.link) is None:  # a plan, or an operator, removed it meanwhile
+            raise FrameError(Refusal.CLOSING, f"the link to {welcome.node} was removed")
         if not 0 < welcome.heartbeat <= _LONGEST_HEARTBEAT or welcome.largest_body <= 0 or welcome.ahead < 0:
             raise FrameError(Refusal.PROTOCOL, "a welcome with limits that cannot be")
         greeting.check(welcome)

@@ -169,15 +169,13 @@ class BrokerNetwork:
             level, unit = self.context.view(path)
         except InvalidInput as error:
             raise FrameError(Refusal.PROTOCOL, f"not a broker of this network: {error}") from None
-        outgoing = self.outgoing.find(session.connection.link)
-        if session.dialled and outgoing is None:  # a plan, or an operator, removed it while it was greeted
-            raise FrameError(Refusal.CLOSING, f"the link to {name} was removed")
         former = self.peers.get(name)
         if former is None:
             self._check_that_name_is_free(name, level, unit, address)
         else:
             self._check_that_link_is_better(session, former, name)
             self._lose(former, name)
+        outgoing = self.outgoing.find(session.connection.link)
         if outgoing is not None:
             self.outgoing.on_welcome(outgoing, name)
             address = outgoing.settings.address

@@ -402,6 +402,15 @@ def test_a_link_that_nobody_wants_any_more_is_no_way_in() -> None:
         assert isinstance(desk.heard(late)[-1], Rejection)
 
 
+@pytest.mark.req("CO-13")
+def test_a_link_that_is_removed_while_it_is_greeted_is_not_taken() -> None:
+    desk, link = dialling(scopes=("scope/",))
+    desk.broker.network.outgoing.remove("127.0.0.1:9")
+    assert not linked(desk, link, welcomed("campus/museum/b1"))
+    (rejection,) = [each for each in desk.heard(link) if isinstance(each, Rejection)]
+    assert rejection.reason == "the link to campus/museum/b1 was removed"
+
+
 # ---- clients
 
 

@@ -3,15 +3,9 @@
 import pytest
 from tests.unit.nodes.network.desk import HALL, Desk
 
-from stentor.machine import LinkOpened
 from stentor.model.attribute import EMPTY_SCHEMA
-from stentor.model.errors import FrameError
 from stentor.model.ids import CatenationNumber, Incarnation, LinkId, PublisherId, topic_id
 from stentor.model.messages import Topic
-from stentor.nodes.broker.access.credentials import Credentials
-from stentor.nodes.broker.link_session import LinkSession
-from stentor.nodes.network.settings import GatewaySettings
-from stentor.protocols.connection.connection import Connection
 from stentor.protocols.dissemination.routes import FlowTable
 from stentor.wire import block
 from stentor.wire.parcel import head, label, parse
@@ -44,18 +38,3 @@ def test_parcels_that_wait_on_a_lost_link_leave_by_another_one_in_order() -> Non
     assert firsts == sorted(firsts)
     assert desk.network.traffic.rerouted == 2
     assert hall.connection.outbox.discard() == 0
-
-
-@pytest.mark.req("CO-13")
-def test_a_link_that_is_removed_while_it_is_greeted_is_not_taken() -> None:
-    desk = Desk()
-    outgoing = desk.network.outgoing
-    outgoing.begin()
-    outgoing.open(GatewaySettings(address="there:1"))
-    link = outgoing.links["there:1"].link
-    assert link is not None
-    outgoing.remove("there:1")
-    session = LinkSession(Connection(link, 0, 1 << 20, 1 << 20, 5.0), Credentials(LinkOpened(link)), dialled=True)
-    with pytest.raises(FrameError, match=f"the link to {HALL} was removed"):
-        desk.network.link_up(session, HALL, 0.0, "")
-    assert HALL not in desk.network.peers
