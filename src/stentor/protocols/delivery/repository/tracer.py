@@ -74,14 +74,19 @@ class RepositoryTracer:
         """Trace what is durable."""
         if not self._traces.on:
             return
+        run: list[Record] = []  # that go on where each other end: one row tells the same of all
         for entry in entries:
-            kind = KINDS.get(entry.line.kind) if isinstance(entry, Record) else None
-            if kind is not None:
-                assert isinstance(entry, Record)
-                self._store(kind, entry, peer)
+            if isinstance(entry, Record) and entry.line.kind in KINDS:
+                if run and not _follows(run[-1], entry):
+                    self._store(run, peer)
+                    run = []
+                run.append(entry)
+        if run:
+            self._store(run, peer)
 
-    def _store(self, kind: TraceKind, record: Record, peer: str) -> None:
-        line = record.line
+    def _store(self, run: Sequence[Record], peer: str) -> None:
+        record, line, end = run[0], run[0].line, run[-1].line
+        kind = KINDS[line.kind]
         known = self._registry.publishers.get(line.publisher)
         self._traces.add(
             Trace(
@@ -92,13 +97,13 @@ class RepositoryTracer:
                 source_id=line.publisher,
                 life=line.incarnation,
                 first=line.first,
-                last=line.last,
-                count=line.length,
+                last=end.last,
+                count=end.last - line.first + 1,
                 keeper=self._repository,
                 start=line.sequence,
-                end=line.end,
+                end=end.end,
                 peer=peer,
-                size=len(record.frame),
+                size=sum([len(each.frame) for each in run]),
                 born=record.time,
                 body=self._audience(record.audience, line.length) if kind is TraceKind.STORED else b"",
             )
@@ -221,3 +226,17 @@ def _rows(bits: bytes, count: int) -> Sequence[Span]:
 
 def _plain(frontier: Frontier) -> list[tuple[str, int, int]]:
     return [(f"{publisher:016x}", incarnation, number) for publisher, incarnation, number in frontier]
+
+
+def _follows(former: Record, record: Record) -> bool:
+    """Return whether a record goes on where a former one ends, at the same time and wholly for the same subscribers."""
+    before, line = former.line, record.line
+    return (
+        line.first == before.last + 1
+        and line.sequence == before.end + 1
+        and line.stream == before.stream
+        and line.kind is before.kind
+        and record.time == former.time
+        and record.audience == former.audience
+        and not any(record.audience.values())
+    )

@@ -154,15 +154,17 @@ class PublisherStream:
             if line.is_damaged:
                 self.damaged.add(first, last)
             return
-        self._fill(first, last)
+        if self.reserved or self.damaged:
+            self._fill(first, last)
         if line.is_written_off:
             self.written_off.add(first, last)
         if line.kind is not RecordKind.EVENTS:
             (self.voids if line.kind is RecordKind.VOID else self.skipped).add(first, last)
             return
         self.stored.add(first, last)
-        for spans in (self.voids, self.written_off):
-            spans.remove(first, last)
+        if self.voids:
+            self.voids.remove(first, last)
+            self.written_off.remove(first, last)
         at = len(self._firsts)
         if at and self._firsts[-1] > first:
             at = bisect_right(self._firsts, first)
@@ -365,7 +367,7 @@ class PublisherStream:
     def absent(self, spans: Iterable[Span], late: bool = False) -> list[Span]:
         """What of these is not here, and is neither skipped nor, unless it may come `late`, void."""
         gaps = [gap for first, last in spans for gap in self.stored.missing(first, last)]
-        for settled in (self.skipped, Spans() if late else self.voids):
+        for settled in (self.skipped,) if late else (self.skipped, self.voids):
             if settled:
                 gaps = [rest for gap in gaps for rest in settled.missing(*gap)]
         return gaps
