@@ -56,7 +56,7 @@ FAULTS = {  # what has to happen somewhere in these seeds, or they would prove l
         "break delivered flipped-bytes half-open jump kill lost-bytes moves partition partition-asymmetric "
         "power-cut published redirected relayed repeated-bytes settled settled-held stall swapped-bytes"
     ),
-    "plans": "changes delivered exits held plans-done",
+    "plans": "changes delivered exits held moves plans-done",
     "rebuilding": "break delivered handed-over held kill partition plans-done plans-undone stall",
     "overlay": "Farewell break crash dismiss join leave partition reprice shortcut stall",
 }

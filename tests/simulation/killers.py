@@ -42,6 +42,7 @@ _FIRST = {
     "heartbeats_of_clients_are_not_compared": 5,
     "held_events_are_of_topics_that_nobody_knows": 10,
     "nobody_asks_for_lost_traces": 11,
+    "clients_part_before_what_is_under_way_has_come": 12,
 }
 
 

@@ -7,6 +7,8 @@ from tests.simulation.killers import find_killer
 
 from stentor.model.colours.colour import Colour, new_colour
 from stentor.model.colours.plan import PlanStage, Side
+from stentor.nodes.arrival import Arrival
+from stentor.nodes.client_link import ClientLink
 from stentor.nodes.network.colouring import Colouring
 from stentor.nodes.network.link_cost import DETOUR_COST, TreeLinkCost
 from stentor.nodes.network.plans.plan_work import ScopePlanWork
@@ -96,6 +98,16 @@ def only_those_wait_to_whom_another_neighbour_leads(patch: pytest.MonkeyPatch) -
     patch.setattr(RouteComputation, "_held", narrow)
 
 
+def clients_part_before_what_is_under_way_has_come(patch: pytest.MonkeyPatch) -> None:
+    original = ClientLink._on_received_there
+
+    def hasty(self: ClientLink, arrival: Arrival, data: bytes) -> None:
+        original(self, arrival, data)
+        self._on_drained()
+
+    patch.setattr(ClientLink, "_on_received_there", hasty)
+
+
 MUTATIONS: list[tuple[Mutate, str, set[str]]] = [
     (nothing_is_held, "plans", LOST),
     (only_those_wait_to_whom_another_neighbour_leads, "plans", LOST),
@@ -106,6 +118,7 @@ MUTATIONS: list[tuple[Mutate, str, set[str]]] = [
     (nobody_waits_for_links, "plans", LOST | {"plan"}),
     (links_of_a_tree_cost_what_others_do, "plans", {"off-tree"}),
     (exits_are_chosen_anew_for_each_event, "plans", {"moved-exit"}),
+    (clients_part_before_what_is_under_way_has_come, "plans", LOST),
     (held_events_are_of_topics_that_nobody_knows, "rebuilding", {"raised"}),
 ]
 

@@ -293,6 +293,7 @@ class SettlementRequest(Message, frozen=True, array_like=True, tag="settled?", g
 
     token: Token
     within: Seconds
+    drained: bool = False  # and when the events have come to its broker that they had sent before they said so
 
 
 class SettlementReport(Message, frozen=True, array_like=True, tag="settled", gc=False):

@@ -1,15 +1,16 @@
 """Arrival: how a client gets to another broker before it leaves the one that serves it.
 
-The client dials the other broker, says hello and subscribes there while the old broker still serves it. It goes on when
-all brokers know of that, or had their time. For a moment its subscriptions are in force at both, so no event falls
-between them. What the new broker sends meanwhile is held back, because a publisher's events come in order: once the old
-link is read to its end, the held events follow, and those that came by both links are dropped by their numbers.
+The client dials the other broker, says hello and subscribes there while the old broker still serves it. When all
+brokers know of that, or had their time, its subscriptions are in force at both, so no event falls between them. Then
+the old broker is asked to say when what was under way to it has come, and to answer the client behind all of that. What
+the new broker sends meanwhile is held back, because a publisher's events come in order: once the old link is read to
+its end, the held events follow, and those that came by both links are dropped by their numbers.
 """
 
 import enum
 from collections.abc import Iterable
 
-from stentor.machine import MILLISECOND, SECOND, LinkOpened, Send, Step
+from stentor.machine import SECOND, LinkOpened, Send, Step
 from stentor.model.errors import FrameError, Refusal
 from stentor.model.ids import LinkId, SubscriptionId
 from stentor.model.messages import (
@@ -33,7 +34,7 @@ from stentor.wire.frame import CONTROL, PARCEL, decode, measure
 
 ARRIVE_WITHIN_NS = 5 * SECOND  # as long as any broker has for its welcome; the old one serves meanwhile
 _KNOWN_WITHIN = 2.0  # seconds; a broker that is silent for longer must not keep a client where it is
-LINGER_NS = 200 * MILLISECOND  # for events that were on their way to the old broker when others heard of the new one
+DRAINED_WITHIN = 2.0  # seconds for events that were on their way to the old broker when others heard of the new one
 PART_WITHIN_NS = 2 * SECOND  # a broker that stands still must not keep a client that wants to leave
 
 
@@ -43,7 +44,7 @@ class Stage(enum.Enum):
     DIALLING = "dialling"  # the link is being opened
     GREETING = "greeting"  # the client has said hello
     SUBSCRIBING = "subscribing"  # the new broker takes in what the client subscribes to, and tells the others
-    LINGERING = "lingering"  # all of them know of it; what is under way to the old broker still comes
+    LINGERING = "lingering"  # all of them know of it; the old broker waits for what is under way to it
     PARTING = "parting"  # nothing more is published at the old broker, which confirms what was, or is gone
 
 

@@ -122,7 +122,8 @@ class Client(ClientLink):
             Redirect: self._on_redirect,
             BundleReport: lambda report: self._step.emit(self._bundles.tell(report)),
             **dict.fromkeys((StatusReport, ViewReport, ExplanationReport, AdminReceipt), self._on_answer),
-            **dict.fromkeys((SettlementReport, AccessReport, AccessReceipt), self._on_answer),
+            **dict.fromkeys((AccessReport, AccessReceipt), self._on_answer),
+            SettlementReport: self._on_settlement,
         }
 
     def step(self, now: int, happened: Input) -> list[Effect]:
@@ -290,6 +291,12 @@ class Client(ClientLink):
         else:
             self._questions.append(asked.question.token)
             self._connection.outbox.post(asked.question)
+
+    def _on_settlement(self, report: SettlementReport) -> None:
+        if report.token == DEPARTURE:
+            self._on_drained()
+        else:
+            self._on_answer(report)
 
     def _on_answer(self, answer: Answer) -> None:
         if answer.token in self._questions:

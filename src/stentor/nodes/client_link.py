@@ -27,10 +27,20 @@ from stentor.machine import (
 )
 from stentor.model.errors import FrameError, Refusal
 from stentor.model.ids import LinkId
-from stentor.model.messages import Challenge, Farewell, Message, Redirect, Rejection, Subscription, Welcome
-from stentor.nodes.arrival import ARRIVE_WITHIN_NS, LINGER_NS, PART_WITHIN_NS, Arrival, Failed, Stage
+from stentor.model.messages import (
+    Challenge,
+    Farewell,
+    Message,
+    Redirect,
+    Rejection,
+    SettlementRequest,
+    Subscription,
+    Welcome,
+)
+from stentor.nodes.arrival import ARRIVE_WITHIN_NS, DRAINED_WITHIN, PART_WITHIN_NS, Arrival, Failed, Stage
 from stentor.nodes.client_api import CompleteFlush, Connect, Disconnect, Moved, Refuse
 from stentor.nodes.client_settings import Settings
+from stentor.nodes.confirmations import DEPARTURE
 from stentor.nodes.greeting import Greeting
 from stentor.protocols.connection.connection import Connection
 from stentor.protocols.connection.outbox import Outbox
@@ -349,7 +359,9 @@ class ClientLink(ABC):
         self._addresses = deque(moved.addresses)
         self._is_visiting = False
         self._pause = _FIRST_PAUSE_NS
-        if self._state is not ClientLinkState.SERVED or self._is_parting:
+        if self._is_parting:
+            return  # it goes on from where it is about to be
+        if self._state is not ClientLinkState.SERVED:
             self._leave()
             return
         self._abandon(MOVING)
@@ -374,7 +386,14 @@ class ClientLink(ABC):
             self._fail_arrival(str(error), is_refused=True)
             return
         if arrival.stage is Stage.LINGERING and before is not Stage.LINGERING:
-            self._step.emit(StartTimer(ArrivalStep(), self._step.now + LINGER_NS))
+            if self._connection is not None:
+                self._connection.outbox.post(SettlementRequest(DEPARTURE, DRAINED_WITHIN, drained=True))
+            self._step.emit(StartTimer(ArrivalStep(), self._step.now + int((DRAINED_WITHIN + 1) * SECOND)))
+
+    def _on_drained(self) -> None:
+        """What was under way to the broker that serves us has come, or had its time."""
+        if self._arrival is not None and self._arrival.stage is Stage.LINGERING:
+            self._proceed(self._arrival)
 
     def _proceed(self, arrival: Arrival) -> None:
         """The time of a stage is over."""
@@ -410,6 +429,8 @@ class ClientLink(ABC):
         self._on_link_up()
         self._settle_in(arrival.welcome)
         self._read(arrival.connection, arrival.take_held())
+        if self._state is ClientLinkState.SERVED and self._addresses[0] != self.address:  # it was told to go on
+            self._arrive(self._addresses[0], is_redirected=False)
 
     def _abandon(self, reason: str) -> None:
         """Move nowhere."""

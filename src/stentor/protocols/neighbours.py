@@ -12,12 +12,20 @@ class MessagePort(Protocol):
     def post(self, message: Message) -> None: ...
 
 
+class NeighbourPort(MessagePort, Protocol):
+    """The port of a broker, to which events go as well."""
+
+    def post_behind(self, message: Message) -> None:
+        """Take a message that leaves after all events that wait."""
+        ...
+
+
 class Neighbour:
     """The broker at the other end of a link."""
 
     __slots__ = ("cost", "hidden", "level", "name", "port", "suspected", "unit")
 
-    def __init__(self, name: str, level: int, unit: str, cost: int, port: MessagePort) -> None:
+    def __init__(self, name: str, level: int, unit: str, cost: int, port: NeighbourPort) -> None:
         self.name = name
         self.level = level  # the highest at which it differs from us: it shares our scopes from there on
         self.unit = unit  # what we see of it
@@ -42,3 +50,7 @@ class Neighbours(dict[str, Neighbour]):
     def say(self, name: str, message: Message) -> None:
         """Send a message to a neighbour."""
         self[name].port.post(message)
+
+    def say_behind(self, name: str, message: Message) -> None:
+        """Send a message to a neighbour, after all events that wait for it."""
+        self[name].port.post_behind(message)

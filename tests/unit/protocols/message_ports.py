@@ -14,3 +14,5 @@ class KeepingPort:
 
     def post(self, message: Message) -> None:
         self._keep(self._name, message)
+
+    post_behind = post  # no events wait

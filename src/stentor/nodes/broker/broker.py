@@ -88,6 +88,7 @@ from stentor.nodes.broker.redirection import Redirection
 from stentor.nodes.broker.status import BrokerLife, status_of
 from stentor.nodes.broker.subscription_lease import SubscriptionLease
 from stentor.nodes.broker.tracer import BrokerTracer, HopsDue
+from stentor.nodes.confirmations import DEPARTURE
 from stentor.nodes.network.network import BrokerNetwork, NetworkSettings
 from stentor.policies.scope_policies import ScopePolicies
 from stentor.protocols.connection.name_registry import NameRegistry
@@ -177,7 +178,7 @@ class Broker:
             Topic: self._define_topic,
             SchemaDefinition: self._define_schema,
             Credit: self._on_credit,
-            Ping: lambda _, ping: Pong(ping.token),
+            Ping: self._on_ping,
             Farewell: self._on_farewell,
         }
         of_the_network: tuple[type[Message], ...] = (
@@ -302,6 +303,13 @@ class Broker:
         self._sessions.forget(peer, rejection.reason)
         if rejection.code is Refusal.FENCED and peer.dialled and not self.network.peers:
             self._step.emit(Stop(rejection.reason))
+
+    def _on_ping(self, session: LinkSession, ping: Ping) -> Pong | None:
+        """Answer at once; whoever is about to leave hears it after all events that wait for it."""
+        if ping.token != DEPARTURE:
+            return Pong(ping.token)
+        session.connection.outbox.post_behind(Pong(ping.token))
+        return None
 
     def _on_credit(self, session: LinkSession, message: Credit) -> None:
         outbox = session.connection.outbox

@@ -113,7 +113,9 @@ class BrokerNetwork:
         self.routes = RouteComputation(
             self.gateways, self.profiles, self.relay, forwarder.table.interests, self.peers, self.colouring, step
         )
-        self.settlement = Settlement(context, self.profiles, neighbours, self.routes.neighbour_towards, step)
+        self.settlement = Settlement(
+            context, self.profiles, neighbours, self.routes.neighbour_towards, self._holds_events, step
+        )
         self.timers: dict[type[Timer], Callable[[Any], None]] = {
             Redial: self.outgoing.on_redial,
             NeighboursTimeout: lambda _: self.outgoing.acquaintance.expire(),
@@ -256,6 +258,10 @@ class BrokerNetwork:
     def _on_round_trip(self, name: str, sent_at: int) -> None:
         """A link may cost something else now: that is for the next plan, because another way moves events."""
         self.peers[name].measure(max(0, self._step.now - sent_at))
+
+    def _holds_events(self) -> bool:
+        """Return whether events may be on their way by a topology of which a plan has not made an end."""
+        return bool(self.relay.held.waiting) or any(each.announced.switched for each in self.colouring.scopes)
 
     def _plan_wait_ns(self, level: int) -> int:
         """Return how long a plan of the scope of a level may take to bring a link that is there again."""

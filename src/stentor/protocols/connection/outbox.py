@@ -39,6 +39,7 @@ class Outbox:
     """Events and control messages on their way to one peer."""
 
     __slots__ = (
+        "_behind",
         "_bound",
         "_control",
         "_drop_policy",
@@ -64,6 +65,7 @@ class Outbox:
         self.link = link
         self.fresh: list[OutboundRun] = []  # offered in this step; the forwarder appends here without a call
         self._control: list[Buffer] = []
+        self._behind: list[Buffer] = []  # messages that leave when no event waits
         self._waiting: deque[WaitingRun] = deque()
         self._missed: Counter[SubscriptionId] = Counter()
         self._bound = bound
@@ -95,6 +97,11 @@ class Outbox:
         self.position += len(data)
         self.enter()
 
+    def post_behind(self, message: Message) -> None:
+        """Send a message after all events that wait: whoever gets it has got them."""
+        self._behind.append(frame.encode(message))
+        self.enter()
+
     def enter(self) -> None:
         """Enter the set of outboxes that are released at the end of this step."""
         if self._unflushed is not None:
@@ -116,6 +123,10 @@ class Outbox:
         self._control = []
         if self.fresh or self._waiting:
             self._release_events(ready)
+        if self._behind and not self._waiting:
+            self.position += sum(map(len, self._behind))
+            ready += self._behind
+            self._behind = []
         return ready
 
     def _release_events(self, ready: list[Buffer]) -> None:
@@ -191,6 +202,7 @@ class Outbox:
         """Forget what has not left, and return how many events that were."""
         events = sum(run.events for run in self._waiting) + sum(run[1] for run in self.fresh)
         self._waiting.clear()
+        self._behind.clear()
         self.fresh.clear()
         self.queued = 0
         return events

@@ -5,10 +5,14 @@ subscribed before the mark is told with it or earlier, so a broker that has the 
 it sees knows all of that, or what covers it. Each such broker sends a receipt, with its neighbours, by the way that
 events would take from it. Everybody knows when each broker that was named has answered. Receipts get lost with links,
 and neighbours change; so a mark that is not answered by all before long is replaced by another one.
+
+A client that is about to leave a broker asks for more: that what was under way to it has come. Receipts of its mark
+leave behind the events that wait on each link, so they come after all that was sent before. A broker that holds events
+back for a plan answers when they have left.
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -27,6 +31,7 @@ _LONGEST_WAIT = 60 * SECOND  # as long as somebody waits, marks come and go in t
 _MOST_WAITING = 10_000  # requests on one link: each takes memory until it is answered
 _LONGEST_NAME = LONGEST_TOPIC - 64  # of a broker: a mark is a topic that ends with it
 _MOST_NAMED = 1000  # brokers in a report: more do not help anybody, and must fit into a frame
+_DRAINED = "d"  # before the number of a mark whose receipts come behind events
 _MOST_BEATS = 4  # that a mark is given: a round trip through a network takes less than the first one
 
 
@@ -40,11 +45,12 @@ class _Request(NamedTuple):
     client: MessagePort
     token: int
     deadline: int
+    drained: bool
 
 
 class Settlement:
     """The marks of one broker, and its answers to those of others. `towards` finds the neighbour that is next on the
-    way to a unit; "" is none.
+    way to a unit; "" is none. `holds_events` tells whether a plan has events wait here.
     """
 
     def __init__(
@@ -53,12 +59,14 @@ class Settlement:
         profiles: Profiles,
         neighbours: Neighbours,
         towards: Callable[[str], str],
+        holds_events: Callable[[], bool],
         step: Step,
     ) -> None:
         self._context = context
         self._profiles = profiles
         self._neighbours = neighbours
         self._towards = towards
+        self._holds_events = holds_events
         self._step = step
         self.boot = 0
         self._number = 0  # counts our marks
@@ -71,10 +79,11 @@ class Settlement:
         self._patience = 1  # beats that a mark is given
         self._alarm: int | None = None  # when the timer fires. Invariant: not after the first deadline.
         self._is_restless = False  # something is to be looked at, at the end of this step
+        self._unanswered: list[str] = []  # marks of others that are answered when nothing is held
 
     @property
     def is_idle(self) -> bool:
-        return not (self._mark or self._queued or self._profiles.has_marks)
+        return not (self._mark or self._queued or self._unanswered or self._profiles.has_marks)
 
     # ---- clients
 
@@ -86,7 +95,7 @@ class Settlement:
             raise FrameError(Refusal.TOPIC, "this broker's name is too long for a mark: it cannot ask the others")
         self._waiting[client] += 1
         deadline = self._step.now + min(int(asked.within * SECOND), _LONGEST_WAIT)
-        self._queued.append(_Request(client, asked.token, deadline))
+        self._queued.append(_Request(client, asked.token, deadline, asked.drained))
         self._is_restless = True
         if self._alarm is None or deadline < self._alarm:
             self._arm(deadline)
@@ -136,7 +145,8 @@ class Settlement:
             return
         neighbour = self._towards(unit)
         if neighbour and receipt.hops < MOST_HOPS:
-            self._neighbours.say(neighbour, receipt)
+            say = self._neighbours.say_behind if _is_drained(receipt.mark) else self._neighbours.say
+            say(neighbour, receipt)
 
     # ---- time, and the end of a step
 
@@ -151,6 +161,9 @@ class Settlement:
 
     def end_step(self, *, is_told: bool) -> None:
         """Look at what this step brought; `is_told` is whether our profile holds all that our clients want."""
+        if self._unanswered and not self._holds_events():
+            self._answer(self._unanswered)
+            self._unanswered = []
         if not self._is_restless and not self._profiles.has_marks:
             return
         self._is_restless = not is_told
@@ -158,8 +171,18 @@ class Settlement:
         if self._queued and not self._mark and is_told:
             self._set_mark()
             self._look()
-        for mark in self._profiles.take_marks():
-            self._pass_on(MarkReceipt(mark=mark, broker=self._context.name, neighbours=tuple(sorted(self._neighbours))))
+        marks = self._profiles.take_marks()
+        if self._holds_events():
+            late = [mark for mark in marks if _is_drained(mark)]
+            self._unanswered = (self._unanswered + late)[-_MOST_NAMED:]
+            marks = [mark for mark in marks if mark not in late]
+        self._answer(marks)
+
+    def _answer(self, marks: Iterable[str]) -> None:
+        """Say that we know marks of others."""
+        neighbours = tuple(sorted(self._neighbours))
+        for mark in marks:
+            self._pass_on(MarkReceipt(mark=mark, broker=self._context.name, neighbours=neighbours))
 
     def _look(self) -> None:
         """Conclude if everybody knows our mark."""
@@ -175,7 +198,8 @@ class Settlement:
     def _set_mark(self) -> None:
         self._asking, self._queued = self._queued, []
         self._number += 1
-        self._mark = f"{MARKS}{self.boot}/{self._number}/{self._context.name}"
+        kind = _DRAINED if any(each.drained for each in self._asking) else ""
+        self._mark = f"{MARKS}{self.boot}/{kind}{self._number}/{self._context.name}"
         self._receipts = {}
         self._beats = 0
         self._profiles.subscribe(self._mark, None)
@@ -198,6 +222,12 @@ class Settlement:
                 if broker not in self._receipts:
                     silent.append(broker)
         return len(named) - len(silent), sorted(silent)
+
+
+def _is_drained(mark: str) -> bool:
+    """Return whether receipts of a mark come behind events."""
+    number = mark.removeprefix(MARKS).partition("/")[2]
+    return number.startswith(_DRAINED)
 
 
 def _owner_of(mark: str) -> str:

@@ -16,7 +16,7 @@ from stentor.model.errors import FrameError, Refusal
 from stentor.model.ids import fingerprint, link_number
 from stentor.model.messages import NEVER, Gateway, Presence, Stamp, next_version
 from stentor.model.scope import LARGEST_UNIT, ScopePath
-from stentor.protocols.neighbours import MessagePort, Neighbour, Neighbours
+from stentor.protocols.neighbours import Neighbour, NeighbourPort, Neighbours
 from stentor.protocols.overlay.connectivity_graph import ConnectivityGraph
 
 LEASE = 720  # heartbeats for which a member that cannot be reached keeps its place: an hour
@@ -63,7 +63,7 @@ class Gateways:
 
     # ---- what happens to links
 
-    def link_up(self, peer: ScopePath, cost: int, port: MessagePort, *, hidden: bool = False) -> Neighbour:
+    def link_up(self, peer: ScopePath, cost: int, port: NeighbourPort, *, hidden: bool = False) -> Neighbour:
         """A link to a broker stands: remember it, and say so unless it is hidden."""
         level, unit = self.context.view(peer)
         neighbour = self.neighbours[str(peer)] = Neighbour(str(peer), level, unit, cost, port)

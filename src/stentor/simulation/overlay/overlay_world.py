@@ -73,6 +73,8 @@ class Mailbox(Outbox):
         self.messages.append(message)
         self.enter()
 
+    post_behind = post  # there are no events
+
 
 class End:
     """A simulated broker's end of a link, and the messages of the other end that it has not received yet."""

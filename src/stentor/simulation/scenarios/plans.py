@@ -79,10 +79,13 @@ class LoadedNetwork:
         self.homes: dict[str, str] = {}  # by client the broker that serves it
         self.counts: Counter[str] = Counter()
         self._incarnations: Counter[str] = Counter()
-        for name in self.topology.brokers:
-            world.add(self.addresses[name], self._broker(name))
+        for broker in self.topology.brokers:
+            world.add(self.addresses[broker], self._broker(broker))
         for number in range(random.randint(2, 5)):
-            self._add_client(f"c{number}")
+            self._add_client(f"c{number}", random)
+        self._moves = Random(f"{seed}/moves")  # of its own, so that it changes nothing of other draws
+        has_mover = name == "plans" and len(self.addresses) > 1 and self._moves.random() < 0.5
+        self._mover = self._add_client("mover", self._moves) if has_mover else None
         for address in self.addresses.values():
             world.restart(world.hosts[address], random.randrange(SECOND // 10))
         for application in self.applications:
@@ -119,8 +122,8 @@ class LoadedNetwork:
         mean = self.world.faults.weather.mean_delay / SECOND
         return ColourSettings(delay_max=max(_DELAY_MAX, 2 * mean), brokers_max=max(2, len(self.topology.inside(scope))))
 
-    def _add_client(self, name: str) -> None:
-        home = self.homes[name] = self.random.choice(list(self.addresses))
+    def _add_client(self, name: str, random: Random) -> SimApplication:
+        home = self.homes[name] = random.choice(list(self.addresses))
         settings = Settings(
             name=name,
             addresses=(self.addresses[home],),
@@ -137,6 +140,7 @@ class LoadedNetwork:
         application = SimApplication(self.world, name, settings, self.oracle, new_incarnation, _REST)
         self.applications.append(application)
         self.world.add(name, application.factory, application)
+        return application
 
     # ---- from the beginning to the end
 
@@ -146,6 +150,7 @@ class LoadedNetwork:
         lost = self._losses()
         for _ in range(self.random.choice((1, 2, 4))):
             world.run(world.now + self.random.randrange(SECOND // 2))
+            self._move()
             self._carry_out()
         self.end_load()
         self.check_deliveries(start)
@@ -167,8 +172,17 @@ class LoadedNetwork:
             application.subscribe_and_settle()
         world.run(world.now + _SETTLED)
         for application in self.applications:
-            self._publish(application)
+            if application is not self._mover:  # what somebody publishes who moves may be overtaken (decision 69)
+                self._publish(application)
         return world.now
+
+    def _move(self) -> None:
+        """Let a client that only reads go to another broker, while plans are carried out."""
+        if self._mover is not None:
+            home = self.homes[self._mover.name]
+            home = self.homes[self._mover.name] = self._moves.choice([name for name in self.addresses if name != home])
+            self._mover.move_to(self.addresses[home])
+            self.counts["moves"] += 1
 
     def end_load(self) -> None:
         """Publish no more, and let all arrive that was published."""

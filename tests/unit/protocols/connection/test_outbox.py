@@ -54,6 +54,25 @@ def test_control_leaves_without_credit_and_in_front_of_events() -> None:
     assert starved.slow
 
 
+def test_what_is_posted_behind_events_leaves_after_all_that_wait() -> None:
+    box = outbox(credit=20)
+    first, second, third = pieces(20, 3)
+    box.post_behind(Ping(1))
+    assert said(box.release()) == [Ping(1)], "nothing waits"
+    offer(box, first)
+    offer(box, second)
+    box.post_behind(Ping(2))
+    box.post(Ping(3))
+    assert said(box.release()) == [Ping(3), first]
+    offer(box, third)
+    box.grant(40)
+    assert said(box.release()) == [second]
+    box.grant(60)
+    assert said(box.release()) == [third, Ping(2)]
+    assert box.position == sum(map(len, (first, second, third))) + 3 * len(encode(Ping(1)))
+    assert said(box.release()) == [], "once"
+
+
 def test_events_leave_within_the_credit_in_order_and_are_counted() -> None:
     box = outbox(credit=100)
     made = pieces(20, 5)

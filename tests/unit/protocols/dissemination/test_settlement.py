@@ -1,5 +1,6 @@
 """When a client is told that every broker knows what it asked for: networks in memory whose links can be held up."""
 
+from collections.abc import Callable
 from functools import partial
 from random import Random
 
@@ -10,7 +11,10 @@ from stentor.machine import SECOND
 from stentor.model.errors import FrameError
 from stentor.model.messages import MARKS, MarkReceipt, Message, SettlementReport, SettlementRequest
 from stentor.protocols.dissemination import settlement
+from stentor.protocols.dissemination.held_parcels import HeldRun
+from stentor.protocols.dissemination.parcel_sender import ParcelHistory
 from stentor.protocols.dissemination.settlement import SettlementDue
+from stentor.protocols.neighbours import NeighbourPort
 from stentor.simulation.clients.workload import Interest
 from stentor.simulation.outcome import Anomaly
 from stentor.simulation.overlay.overlay_world import HEARTBEAT, OverlayWorld, SimBroker, SimLink
@@ -72,8 +76,10 @@ class Lab:
         wish = Interest(pattern, where, lambda *_: True)
         self.world.act(self.site(name), "wants", lambda: self.site(name).want(wish))
 
-    def ask(self, name: str, token: int = 1, client: str = CLIENT, within: float = 10.0) -> None:
-        asked, port = SettlementRequest(token, within), self.port(name, client)
+    def ask(
+        self, name: str, token: int = 1, client: str = CLIENT, within: float = 10.0, *, drained: bool = False
+    ) -> None:
+        asked, port = SettlementRequest(token, within, drained), self.port(name, client)
         broker = self.site(name)
         self.world.act(broker, "asks", lambda: broker.network.settlement.ask(port, asked))
 
@@ -244,3 +250,56 @@ def test_a_receipt_for_nobody_goes_nowhere() -> None:
     tired = MarkReceipt(mark=f"{MARKS}1/2/a", broker="c", neighbours=(), hops=63)
     lab.world.act(broker, "hears", lambda: broker.network.settlement.hear(tired))
     assert not lab.world.said["MarkReceipt"]
+
+
+@pytest.mark.req("CO-15")
+def test_a_broker_that_holds_events_says_later_that_they_have_left() -> None:
+    lab = Lab(*CHAIN)
+    held = lab.site("c").network.relay.held
+    run: HeldRun[ParcelHistory] = HeldRun(0, (0,), (), {}, {}, b"events", 1, ParcelHistory(0, 0, b""))
+    held.append(run)
+    lab.ask("a", 1)
+    lab.quiet()
+    assert lab.reports == [("a", CLIENT, SettlementReport(1, 3))], "that it knows a subscription it says at once"
+    lab.ask("a", 2, drained=True)
+    lab.quiet()
+    assert len(lab.reports) == 1
+    held.take()
+    lab.beat()
+    assert lab.reports[1:] == [("a", CLIENT, SettlementReport(2, 3))]
+    assert all(broker.network.settlement.is_idle for broker in lab.world.alive())
+
+
+@pytest.mark.req("CO-15")
+def test_receipts_for_a_client_that_leaves_go_behind_the_events_of_every_link() -> None:
+    lab = Lab(*CHAIN)
+    behind: list[tuple[str, Message]] = []
+    for name in ("b", "c"):
+        neighbours = lab.site(name).network.gateways.neighbours
+        for each in neighbours.values():
+            each.port = _Witness(each.port, partial(_note, behind, name))
+    lab.ask("a", 1)
+    lab.quiet()
+    assert behind == []
+    lab.ask("a", 2, drained=True)
+    lab.quiet()
+    assert [name for name, _ in behind] == ["b", "c", "b"], "their own, and what is passed on"
+
+
+class _Witness:
+    """Stands before a port, and tells what is posted behind events."""
+
+    def __init__(self, port: NeighbourPort, tell: Callable[[Message], None]) -> None:
+        self._port = port
+        self._tell = tell
+
+    def post(self, message: Message) -> None:
+        self._port.post(message)
+
+    def post_behind(self, message: Message) -> None:
+        self._tell(message)
+        self._port.post_behind(message)
+
+
+def _note(seen: list[tuple[str, Message]], name: str, message: Message) -> None:
+    seen.append((name, message))
