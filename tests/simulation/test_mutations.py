@@ -32,7 +32,7 @@ from stentor.protocols.dissemination.mask_plans import HopShares, MaskPlan, Mask
 from stentor.protocols.dissemination.profiles import Profiles
 from stentor.protocols.dissemination.settlement import Settlement
 from stentor.protocols.overlay import gateways
-from stentor.protocols.overlay.connectivity_graph import ConnectivityGraph
+from stentor.protocols.overlay.connectivity_graph import ConnectivityGraph, Links
 from stentor.protocols.overlay.gateways import Gateways
 from stentor.simulation.disk import SimulatedDisk
 from stentor.storage import segment
@@ -122,11 +122,11 @@ def no_rewriting_of_the_tail(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_two_way_check(patch: pytest.MonkeyPatch) -> None:
-    def believes(self: ConnectivityGraph, unit: str, speaker: str, level: int) -> bool:
+    def believes(self: ConnectivityGraph, unit: str, speaker: str, level: int) -> Links:
         other = self.members[level].get(unit)
-        return other is not None and not other.left
+        return {} if other is None or other.left else self._advertised.get(speaker, {}).get(unit, {})
 
-    patch.setattr(ConnectivityGraph, "_answers", believes)
+    patch.setattr(ConnectivityGraph, "_answered", believes)
 
 
 def no_resynchronisation(patch: pytest.MonkeyPatch) -> None:

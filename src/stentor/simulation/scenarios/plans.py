@@ -47,6 +47,7 @@ _CLOSED = SECOND // 2  # after a plan: links that it removed are closed at both 
 _TOLD = 10 * SECOND  # and if one end has lost the word that the plan is over, the next wave has told it
 _END = 2 * SECOND  # after the last plan: all is delivered
 _WINDOW = 1 << 20
+_PORT = 7070
 _COSTS = (300, 1000, 1000, 2000, 7000)  # thousandths
 _LIMITS = Limits(largest_body=64 << 10, window=_WINDOW, queue=4 << 20, heartbeat=1.0, hello_within=2.0, flows=64)
 
@@ -73,7 +74,8 @@ class LoadedNetwork:
         self.topology = Topology(random, random.choice((1, 1, 2, 2, 3, 4)), _draw_size(random))
         self._add_exits(seed)
         self.forwarding = draw_forwarding(seed, self.topology.scopes())
-        self.addresses = {name: f"at-{name.replace('/', '_')}" for name in self.topology.brokers}
+        # with ports, as orders have them: a start that finds a link to something else in its log does not open it
+        self.addresses = {name: f"at-{name.replace('/', '_')}:{_PORT}" for name in self.topology.brokers}
         self.links = {frozenset((near, far)): near for near, far, _ in self.topology.links}  # and who dials them
         self.applications: list[SimApplication] = []
         self.homes: dict[str, str] = {}  # by client the broker that serves it
