@@ -41,6 +41,7 @@ _FIRST = {
     "one_broken_link_ends_all": 1,
     "heartbeats_of_clients_are_not_compared": 5,
     "held_events_are_of_topics_that_nobody_knows": 89,
+    "waiting_plans_are_not_checked_when_their_turn_comes": 218,
     "nobody_asks_for_lost_traces": 11,
     "clients_part_before_what_is_under_way_has_come": 12,
 }

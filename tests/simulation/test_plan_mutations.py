@@ -6,7 +6,7 @@ import pytest
 from tests.simulation.killers import find_killer
 
 from stentor.model.colours.colour import Colour, new_colour
-from stentor.model.colours.plan import PlanStage, Side
+from stentor.model.colours.plan import PlanPhase, PlanStage, Side, TopologyPlan
 from stentor.nodes.arrival import Arrival
 from stentor.nodes.client_link import ClientLink
 from stentor.nodes.network.colouring import Colouring
@@ -14,6 +14,7 @@ from stentor.nodes.network.link_cost import DETOUR_COST, TreeLinkCost
 from stentor.nodes.network.plans.plan_work import ScopePlanWork
 from stentor.nodes.network.route_computation import RouteComputation
 from stentor.protocols.colours.announced_plan import AnnouncedPlan
+from stentor.protocols.colours.planning import Planning, _RunningPlan
 from stentor.protocols.dissemination.forwarder import Forwarder
 from stentor.protocols.dissemination.relay import Relay
 from stentor.protocols.overlay.exits import ExitChoices, ExitTable
@@ -108,6 +109,14 @@ def clients_part_before_what_is_under_way_has_come(patch: pytest.MonkeyPatch) ->
     patch.setattr(ClientLink, "_on_received_there", hasty)
 
 
+def waiting_plans_are_not_checked_when_their_turn_comes(patch: pytest.MonkeyPatch) -> None:
+    def start(self: Planning, plan: TopologyPlan, now: int) -> None:
+        self._running = _RunningPlan(plan, PlanPhase.ANNOUNCING, now)
+        self._poll.announce(self._poll.word_of(plan))
+
+    patch.setattr(Planning, "_start", start)
+
+
 MUTATIONS: list[tuple[Mutate, str, set[str]]] = [
     (nothing_is_held, "plans", LOST),
     (only_those_wait_to_whom_another_neighbour_leads, "plans", LOST),
@@ -120,6 +129,7 @@ MUTATIONS: list[tuple[Mutate, str, set[str]]] = [
     (exits_are_chosen_anew_for_each_event, "plans", {"moved-exit"}),
     (clients_part_before_what_is_under_way_has_come, "plans", LOST),
     (held_events_are_of_topics_that_nobody_knows, "rebuilding", {"raised"}),
+    (waiting_plans_are_not_checked_when_their_turn_comes, "rebuilding", {"restless"}),
 ]
 
 

@@ -34,6 +34,8 @@ MENDED = (
     ("fabric", 768),  # one that had just begun again refused to remove a member that was added while it was away
     ("fabric", 963),  # what one alone had synced last rotted: no ledger can tell that from what was torn
     ("fabric", 1077),  # who had left here and subscribed again there got what was left of the former registration
+    ("rebuilding", 83),  # a link that a plan had brought was not opened again by a broker that had been killed
+    ("rebuilding", 218),  # two plans that waited together took a broker's last links away, one after the other
     ("overlay", 272),  # both ends hid a link that came back and needed it, in turns and without end
 )
 

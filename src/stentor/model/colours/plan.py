@@ -117,7 +117,7 @@ class PlanPhase(enum.StrEnum):
 
 ENDED = (PlanPhase.DONE, PlanPhase.UNDONE)
 PHASE_TRANSITIONS = {
-    PlanPhase.WAITING: (PlanPhase.ANNOUNCING,),
+    PlanPhase.WAITING: (PlanPhase.ANNOUNCING, PlanPhase.UNDONE),
     PlanPhase.ANNOUNCING: (PlanPhase.PREPARING, PlanPhase.UNDONE),
     PlanPhase.PREPARING: (PlanPhase.SWITCHING, PlanPhase.UNDONE),
     PlanPhase.SWITCHING: (PlanPhase.DRAINING,),

@@ -205,8 +205,17 @@ class Planning:
             self._take_up(self._wave.requests, now)
         self._wave.requests = ()
         if self._waiting:
-            running = self._running = _RunningPlan(self._waiting.popleft(), PlanPhase.ANNOUNCING, now)
-            self._poll.announce(self._poll.word_of(running.plan))
+            self._start(self._waiting.popleft(), now)
+
+    def _start(self, plan: TopologyPlan, now: int) -> None:
+        """Announce a plan, unless those that went before it have made it one that cannot be carried out."""
+        running = self._running = _RunningPlan(plan, PlanPhase.WAITING, now)
+        running.reason = self._announced.refusal(plan)
+        if running.reason:
+            self._end(running, PlanPhase.UNDONE, 0)
+            return
+        running.enter(PlanPhase.ANNOUNCING, now)
+        self._poll.announce(self._poll.word_of(plan))
 
     def _take_up(self, requests: tuple[TopologyChange, ...], now: int) -> None:
         """Make one plan of what brokers ask for; what cannot be, as somebody asks who is behind, is left out."""

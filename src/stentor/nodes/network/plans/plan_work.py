@@ -5,7 +5,8 @@ what is under way.
 from typing import Protocol
 
 from stentor.model.colours.colour import Colour
-from stentor.model.colours.plan import NO_PLAN, TopologyChange, TopologyPlan
+from stentor.model.colours.plan import NO_PLAN, Side, TopologyChange, TopologyPlan
+from stentor.model.messages import Presence
 from stentor.protocols.connection.outbox import Outbox
 from stentor.protocols.dissemination.relay import Relay
 from stentor.protocols.overlay.connectivity_graph import ConnectivityGraph
@@ -78,7 +79,14 @@ class ScopePlanWork:
         if self._is_by_tree and any(change.is_ordered_cost for change in plan.changes):
             title = self._scope or "the network"
             return f"in {title} events go by the tree, whatever links cost: leave costs as they are"
-        return plan_refusal(self._graph, self._level, plan)
+        graph = self._graph.edited(self._as_finished) if self.finished else self._graph
+        return plan_refusal(graph, self._level, plan)
+
+    def _as_finished(self, presence: Presence) -> Presence:
+        """Return what is said of a member, without links that finished plans have removed and some still speak of."""
+        for topology in self.finished:
+            presence = topology.edit(presence, Side.AFTER)
+        return presence
 
     def announce(self, plan: TopologyPlan) -> None:
         self.topology = PlannedTopology(self._graph, plan, self.finished)
