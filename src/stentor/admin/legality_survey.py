@@ -5,6 +5,7 @@ benefit of the doubt: each is taken to say what the others say of it. So a scope
 told, and a broker that is merely silent is called silent.
 """
 
+from collections import Counter
 from collections.abc import Collection, Mapping
 
 import msgspec
@@ -29,6 +30,7 @@ class ColoursSeen(msgspec.Struct, frozen=True, kw_only=True):
     roots: tuple[str, ...] = ()  # the root group, as the root tells
     plans: tuple[PlanView, ...] = ()  # of the root
     detours: int = 0  # members that some broker reaches off the tree by which events are to go, at most
+    unlike: tuple[str, ...] = ()  # brokers whose `[colours]` are not those of the root: they may rejoin for ever
 
 
 def colours_of(scope: str, views: Mapping[str, NetworkView | None]) -> ColoursSeen | None:
@@ -52,7 +54,17 @@ def colours_of(scope: str, views: Mapping[str, NetworkView | None]) -> ColoursSe
         roots=told[root].roots if root in told else (),
         plans=told[root].plans if root in told else (),
         detours=max(each.detours for each in told.values()),
+        unlike=_unlike(root, told),
     )
+
+
+def _unlike(root: str, told: Mapping[str, ColourView]) -> tuple[str, ...]:
+    """Return the brokers whose times are not those of the root: bounds follow from what is configured, and nothing
+    else. Without a root, whose times most brokers have are right.
+    """
+    bounds = Counter(each.bound for each in told.values())
+    right = told[root].bound if root in told else bounds.most_common(1)[0][0]
+    return tuple(sorted(name for name, each in told.items() if each.bound != right))
 
 
 def _colours_in(view: NetworkView | None, scope: str) -> ColourView | None:

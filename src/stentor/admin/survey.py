@@ -313,6 +313,12 @@ def concerns(survey: Survey) -> list[str]:
                 found.append(f"nobody answers in {unit.name or 'the network'}{told}")
         if unit.colours is not None and not unit.colours.is_legal:
             found.append(f"{unit.name or 'the network'} is not in its correct state: {_reasons(unit.colours)}")
+        if unit.colours is not None and unit.colours.unlike:
+            unlike = _some(list(unit.colours.unlike))
+            found.append(
+                f"the [colours] section of {unlike} in {unit.name or 'the network'} is not the root's: brokers that "
+                "wait less for a wave than others take leave the tree again and again; give all of them the same file"
+            )
     views = survey.views()
     lost = {member.unit for view in views.values() for member in _members(view) if not member.reachable}
     for unit_name in sorted(lost):

@@ -33,10 +33,10 @@ def trees(parents: Mapping[str, str], round_number: int = 7) -> dict[str, TreeVi
     return found
 
 
-def view(name: str, tree: TreeView | None, peers: Iterable[str] = ()) -> NetworkView:
+def view(name: str, tree: TreeView | None, peers: Iterable[str] = (), bound: float = 20.0) -> NetworkView:
     """What a broker of the unit u tells; it dials some others."""
     links = tuple(LinkView(peer, f"{peer}:1", 0, "up", 1.0, 0.0, 0, 0, 0, 0, 0) for peer in peers)
-    colours = None if tree is None else ColourView(tree=tree, brokers=1, bound=20.0)
+    colours = None if tree is None else ColourView(tree=tree, brokers=1, bound=bound)
     scopes = (ScopeView("u", 0, "content", (), colours=colours), ScopeView("", 1, "content", ()))
     return NetworkView(name, f"{name}:1", 0, 0, (), scopes, links, (), 0, 0, 0, 0, 0, 0)
 
@@ -149,6 +149,25 @@ def test_a_scope_that_is_not_legal_is_a_concern_with_its_first_reasons() -> None
         "u is not in its correct state: u/c looks for a parent; u/b has the old child u/c, whose parent it is not; "
         "u/c has the old parent nobody, whose child it is not; 2 more (bound 20 s)"
     ) in concerns(found)
+
+
+def test_a_broker_with_other_times_than_the_root_is_a_concern() -> None:
+    views = {name: view(name, tree) for name, tree in trees({A: "", B: A, C: B}).items()}
+    assert not any("[colours]" in concern for concern in concerns(lay_together(A, views, {})))
+    views[C] = view(C, trees({A: "", B: A, C: B})[C], bound=34.0)
+    found = lay_together(A, views, {})
+    colours = found.network.units[0].colours
+    assert colours is not None
+    assert colours.unlike == (C,)
+    assert any(concern.startswith("the [colours] section of u/c in u is not the root's") for concern in concerns(found))
+
+
+def test_without_a_root_the_times_of_most_brokers_are_right() -> None:
+    told = trees({A: "", B: "", C: B})
+    views = {name: view(name, told[name], bound=bound) for name, bound in ((A, 34.0), (B, 20.0), (C, 20.0))}
+    colours = lay_together(A, views, {}).network.units[0].colours
+    assert colours is not None
+    assert colours.unlike == (A,)
 
 
 def test_two_roots_are_none() -> None:
