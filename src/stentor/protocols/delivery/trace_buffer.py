@@ -22,20 +22,23 @@ class TraceBuffer:
     Sums are in the order of their firsts. Invariant: of one key only the last one grows, and that is in `_sums`.
     """
 
-    __slots__ = ("_sums", "dropped", "offset", "on", "rows", "sums", "told")
+    __slots__ = ("_published", "_published_of", "_sums", "dropped", "offset", "on", "rows", "sums", "told")
 
     def __init__(self, on: bool = True, sums: bool = False) -> None:
         self.on, self.sums = on, sums
         self.offset = 0  # how far clocks on walls are ahead of ours
         self.rows: list[Trace | TraceSum] = []
         self._sums: dict[Key, TraceSum] = {}  # those that may grow
+        # The sum that holds what was published last, and of which topic and stream: most of what follows goes on there.
+        self._published: TraceSum | None = None
+        self._published_of: tuple[str, StreamId] | None = None
         self.told = 0
         self.dropped = 0
 
     def switch(self, on: bool, sums: bool = False) -> None:
         """Trace from now on, or not; every row, or their sums."""
         self.on, self.sums = on, sums
-        self._sums = {}
+        self._end_sums()
         if not on:
             self.rows, self.dropped = [], 0
 
@@ -45,49 +48,62 @@ class TraceBuffer:
             return True
         return sum(row.size for row in self.rows) >= _SHARE * (_BATCH + _ROW * len(self.rows))
 
-    def add(self, row: Trace) -> None:
-        """Add a trace; what goes on where the last one ended is one with it."""
+    def add(self, row: Trace) -> TraceSum | None:
+        """Add a trace; what goes on where the last one ended is one with it. Return the sum that holds it, if any."""
         if not self.on:
-            return
+            return None
         rows = self.rows
         if self.sums and row.kind in SUMMED:
-            self._sum_up(row)
-        elif rows and isinstance(rows[-1], Trace) and (joined := rows[-1].joined(row)) is not None:
+            return self._sum_up(row)
+        if rows and isinstance(rows[-1], Trace) and (joined := rows[-1].joined(row)) is not None:
             rows[-1] = joined
         elif len(rows) < _MOST:
             rows.append(row)
         else:
             self.dropped += 1
+        return None
 
-    def _sum_up(self, row: Trace) -> None:
+    def _sum_up(self, row: Trace) -> TraceSum | None:
         key = key_of(row)
         known = self._sums.get(key)
         if known is not None and known.takes(row):
             known.add(row, self.offset)
-        elif len(self.rows) < _MOST:
-            self._sums[key] = TraceSum(row, self.offset)
-            self.rows.append(self._sums[key])
-        else:
+            return known
+        if len(self.rows) >= _MOST:
             self.dropped += 1
+            return None
+        if known is not None:
+            known.is_growing = False
+        made = self._sums[key] = TraceSum(row, self.offset)
+        self.rows.append(made)
+        return made
+
+    def _end_sums(self) -> None:
+        for each in self._sums.values():
+            each.is_growing = False
+        self._sums = {}
 
     def publish(self, now: int, about: str, source: str, stream: StreamId, span: Span, size: int, born: int) -> None:
         """A publisher has sent these."""
+        known = self._published if self._published_of == (about, stream) else None
+        if known is not None and known.extend(now, span, (0, 0), size, born, self.offset):
+            return
         first, last = span
-        self.add(
-            Trace(
-                kind=TraceKind.PUBLISHED,
-                at=now,
-                about=about,
-                source=source,
-                source_id=stream[0],
-                life=stream[1],
-                first=first,
-                last=last,
-                count=last - first + 1,
-                size=size,
-                born=born,
-            )
+        row = Trace(
+            kind=TraceKind.PUBLISHED,
+            at=now,
+            about=about,
+            source=source,
+            source_id=stream[0],
+            life=stream[1],
+            first=first,
+            last=last,
+            count=last - first + 1,
+            size=size,
+            born=born,
         )
+        self._published = self.add(row)
+        self._published_of = about, stream
 
     def release(self, now: int, about: str, subscriber: str, portions: Iterable[ReleasedBatch]) -> None:
         """An application is given these."""
@@ -145,7 +161,8 @@ class TraceBuffer:
     def take(self, now: int) -> list[Trace]:
         """Take away and return all there is, and that some is missing if it is so."""
         rows = [row.row() if isinstance(row, TraceSum) else row for row in self.rows]
-        self.rows, self._sums = [], {}
+        self.rows = []
+        self._end_sums()
         if self.dropped:
             rows.append(Trace(kind=TraceKind.DROPPED, at=now, count=self.dropped))
             self.dropped = 0

@@ -41,10 +41,24 @@ def key_of(row: Trace) -> Key:
 class TraceSum:
     """One row that grows. `spans` are the numbers that it holds, `wanted` for whom they are if that differs."""
 
-    __slots__ = ("_delays", "_row", "_spans", "_wanted", "at", "count", "end", "first", "last", "size", "until")
+    __slots__ = (
+        "_delays",
+        "_row",
+        "_spans",
+        "_wanted",
+        "at",
+        "count",
+        "end",
+        "first",
+        "is_growing",
+        "last",
+        "size",
+        "until",
+    )
 
     def __init__(self, row: Trace, offset: int) -> None:
         self._row = row
+        self.is_growing = True  # until it is told, or another one has taken its place
         self.at = self.until = row.at
         self.first = row.first
         self.last = row.last
@@ -70,6 +84,34 @@ class TraceSum:
             return row.first > self.last and row.start > self.end
         assert self._spans is not None
         return not any(self._spans.within(*span) for span in _numbers(row))
+
+    def extend(self, at: int, span: Span, sequences: Span, size: int, born: int, offset: int) -> bool:
+        """Take in numbers of events that differ from its rows in nothing but that they go on where these end, without a
+        row of their own: most do, and a row for each would be the dearest part of tracing. Return whether they do.
+        """
+        (first, last), (start, end) = span, sequences
+        if not self.is_growing or self._wanted is not None or first != self.last + 1 or (start and start <= self.end):
+            return False
+        if self._row.kind is TraceKind.STORED:
+            if born:
+                self._delays[delay_of(at + offset - born)] += last - first + 1
+        elif born // _BORN != self._row.born // _BORN:
+            return False
+        self.last = last
+        self.end = end
+        self.until = at
+        self.count += last - first + 1
+        self.size += size
+        return True
+
+    def extend_stable(self, at: int, start: int, end: int) -> bool:
+        """Take in sequence numbers that are stable, if they go on where it ends; return whether they do."""
+        if not self.is_growing or start != self.end + 1:
+            return False
+        self.end = end
+        self.until = at
+        self.count += end - start + 1
+        return True
 
     def add(self, row: Trace, offset: int) -> None:
         own = self._row.body

@@ -9,7 +9,7 @@ from stentor.machine import MILLISECOND, SECOND
 from stentor.model.reports.trace import Trace, TraceKind, audience_body, audience_of, numbers_body, numbers_of
 from stentor.model.stored.span import Spans
 from stentor.protocols.delivery.trace_buffer import TraceBuffer
-from stentor.protocols.delivery.trace_sum import delay_of
+from stentor.protocols.delivery.trace_sum import TraceSum, delay_of
 
 
 def stored(first: int, last: int, start: int = 0, at: int = 0, life: int = 1, **wanted: list[tuple[int, int]]) -> Trace:
@@ -164,3 +164,25 @@ def test_delays_are_counted_by_how_long_they_are() -> None:
         shift = (number >> 3) - 1
         middle = number if number < 16 else (number - shift * 8 + 0.5) * 2**shift
         assert abs(middle - nanoseconds / 1000) <= max(0.0625 * nanoseconds / 1000, 0.5)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_events_that_go_on_are_summed_up_as_if_each_had_a_row(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def run() -> list[list[Trace]]:
+        random, traces, told = Random(seed), TraceBuffer(sums=True), []
+        last = dict.fromkeys(("t", "u"), 0)
+        for step in range(60):
+            topic, life = random.choice("ttttu"), random.choice((1, 1, 1, 1, 2))
+            first = last[topic] + random.choice((1, 1, 1, 1, 5))
+            last[topic] = first + random.choice((0, 0, 3))
+            traces.publish(step, topic, "shop", (7, life), (first, last[topic]), 10, step * SECOND // 3)
+            if random.random() < 0.1:
+                told.append(traces.take(step))
+            if random.random() < 0.05:
+                traces.switch(on=True, sums=True)
+        return [*told, traces.take(100)]
+
+    quick = run()
+    assert sum(map(len, quick)) < 60, "some went on"
+    monkeypatch.setattr(TraceSum, "extend", lambda *_: False)
+    assert run() == quick

@@ -8,11 +8,12 @@ import numpy as np
 from stentor.machine import MILLISECOND, SECOND
 from stentor.model.control import StreamRanges
 from stentor.model.reports.trace import LEDGER, Intent, Trace, TraceKind, audience_body, intent_body, numbers_body
-from stentor.model.stored.record import Entry, Record, RecordKind, StreamId
+from stentor.model.stored.record import Entry, Record, RecordHeader, RecordKind, StreamId
 from stentor.model.stored.span import Span, Spans
 from stentor.protocols.delivery.repository.registry import Frontier
 from stentor.protocols.delivery.repository.topic_state import TopicState
 from stentor.protocols.delivery.trace_buffer import TraceBuffer
+from stentor.protocols.delivery.trace_sum import TraceSum
 
 _AGAIN = 3600 * SECOND  # after which subscriptions are told again: traces are not kept for ever
 _PROGRESS_PAUSE = SECOND  # between rows about the same subscriber: one for each acknowledgement would cost too much
@@ -31,6 +32,10 @@ class RepositoryTracer:
         self._repeated = 0
         self._former: Mapping[int, bytes] | None = None  # an audience, and what was told of it
         self._body = b""
+        # The sums that hold what was traced last, and was not told again: most of what follows goes on there.
+        self._last_stored: TraceSum | None = None
+        self._last_source: tuple[StreamId, str] | None = None  # of what was stored: its stream, its publisher's name
+        self._last_stable: TraceSum | None = None
         # Sequence numbers. Invariant: _kept_upto <= _traced_upto
         self._traced_upto = 0  # traced as stable, and so as stored
         self._kept_upto = 0  # … and these traces are kept
@@ -88,26 +93,43 @@ class RepositoryTracer:
         record, line, end = run[0], run[0].line, run[-1].line
         kind = KINDS[line.kind]
         known = self._registry.publishers.get(line.publisher)
-        self._traces.add(
-            Trace(
-                kind=kind,
-                at=self._step.now,
-                about=self._topic,
-                source=known.name if known is not None else "",
-                source_id=line.publisher,
-                life=line.incarnation,
-                first=line.first,
-                last=end.last,
-                count=end.last - line.first + 1,
-                keeper=self._repository,
-                start=line.sequence,
-                end=end.end,
-                peer=peer,
-                size=sum([len(each.frame) for each in run]),
-                born=record.time,
-                body=self._audience(record.audience, line.length) if kind is TraceKind.STORED else b"",
-            )
+        source = known.name if known is not None else ""
+        size = sum([len(each.frame) for each in run])
+        if kind is TraceKind.STORED and not peer and self._goes_on(record, source, end, size):
+            return
+        row = Trace(
+            kind=kind,
+            at=self._step.now,
+            about=self._topic,
+            source=source,
+            source_id=line.publisher,
+            life=line.incarnation,
+            first=line.first,
+            last=end.last,
+            count=end.last - line.first + 1,
+            keeper=self._repository,
+            start=line.sequence,
+            end=end.end,
+            peer=peer,
+            size=size,
+            born=record.time,
+            body=self._audience(record.audience, line.length) if kind is TraceKind.STORED else b"",
         )
+        made = self._traces.add(row)
+        self._last_stored = None if peer or kind is not TraceKind.STORED else made
+        self._last_source = line.stream, source
+
+    def _goes_on(self, record: Record, source: str, end: RecordHeader, size: int) -> bool:
+        """Take records, from one to another, into the sum of those before, if they are of the same publisher and wholly
+        for the same subscribers; return whether they were.
+        """
+        line, known = record.line, self._last_stored
+        if known is None or (line.stream, source) != self._last_source or record.audience != self._former:
+            return False
+        if any(record.audience.values()):
+            return False
+        span, sequences = (line.first, end.last), (line.sequence, end.end)
+        return known.extend(self._step.now, span, sequences, size, record.time, self._traces.offset)
 
     def _audience(self, audience: Mapping[int, bytes], count: int) -> bytes:
         if audience != self._former:  # most are for the same as the one before
@@ -119,21 +141,24 @@ class RepositoryTracer:
     def stable(self, first: int, last: int) -> None:
         """Trace that these sequence numbers may be shown to subscribers."""
         self._traced_upto = max(self._traced_upto, last)
+        known = self._last_stable
+        if known is not None and first > self._ledger_end and known.extend_stable(self._step.now, first, last):
+            return
         middle = min(last, self._ledger_end)
         for low, high, peer in ((first, middle, LEDGER), (max(first, middle + 1), last, "")):
             if high >= low:
-                self._traces.add(
-                    Trace(
-                        kind=TraceKind.STABLE,
-                        at=self._step.now,
-                        about=self._topic,
-                        keeper=self._repository,
-                        start=low,
-                        end=high,
-                        count=high - low + 1,
-                        peer=peer,
-                    )
+                row = Trace(
+                    kind=TraceKind.STABLE,
+                    at=self._step.now,
+                    about=self._topic,
+                    keeper=self._repository,
+                    start=low,
+                    end=high,
+                    count=high - low + 1,
+                    peer=peer,
                 )
+                made = self._traces.add(row)
+                self._last_stable = None if peer else made
 
     # ---- subscribers
 

@@ -1,6 +1,7 @@
 """What a repository traces: all that its ledger knows, also after a crash, and what readers are durably done with."""
 
 from collections.abc import Iterable
+from random import Random
 
 import pytest
 from tests.unit.protocols.delivery.repository.test_open_topic import Desk
@@ -11,7 +12,13 @@ from stentor.model.control import StreamRanges
 from stentor.model.ids import publisher_id
 from stentor.model.reports.trace import LEDGER, Trace, numbers_of
 from stentor.model.stored.reading import ReaderAck, StockRequest
+from stentor.model.stored.record import Record, RecordHeader, RecordKind
 from stentor.protocols.delivery.repository.storing import commit_queue
+from stentor.protocols.delivery.repository.topic_state import TopicState
+from stentor.protocols.delivery.repository.tracer import RepositoryTracer
+from stentor.protocols.delivery.settings import RepositorySettings
+from stentor.protocols.delivery.trace_buffer import TraceBuffer
+from stentor.protocols.delivery.trace_sum import TraceSum
 from stentor.protocols.delivery.transport import EventsReceived, LetterReceived
 
 pytestmark = pytest.mark.req("SP-05")
@@ -101,3 +108,38 @@ def test_what_a_reader_is_done_with_is_traced_once_a_second_and_after_a_crash(de
     desk.begin()
     (row,) = rows(desk, "synced")
     assert (row.first, row.last, row.count) == (1, 39, 29)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_records_that_go_on_are_summed_up_as_if_each_had_a_row(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def run() -> list[list[Trace]]:
+        random, told = Random(seed), []
+        state = TopicState("t", RepositorySettings(name="r1"))
+        traces = TraceBuffer(sums=True)
+        tracer = RepositoryTracer(state, traces)
+        tracer.reopen(0, random.choice((0, 0, 5)))
+        state.table.names.update({1: "west", 2: "east"})
+        numbers, sequence = {(7, 1): 0, (7, 2): 0, (8, 1): 0}, 0
+        audience: dict[int, bytes] = {}
+        for step in range(80):
+            state.step.now = step
+            stream = random.choice(((7, 1), (7, 1), (7, 1), (7, 2), (8, 1)))
+            if random.random() < 0.1:
+                audience = random.choice(({}, {1: b""}, {1: b"", 2: b""}, {2: b"\x01"}))
+            kind = random.choice((RecordKind.EVENTS,) * 9 + (RecordKind.VOID,))
+            first, length = numbers[stream] + random.choice((1, 1, 1, 1, 3)), random.choice((1, 1, 4))
+            numbers[stream] = first + length - 1
+            header = RecordHeader(sequence + 1, length, *stream, first, kind)
+            sequence += length
+            tracer.stored([Record(header, bytes(10 * length), audience, random.choice((0, step)))])
+            if random.random() < 0.7:
+                tracer.stable(tracer.traced_upto + 1, sequence)
+            if random.random() < 0.1:
+                told.append(traces.take(step))
+        return [*told, traces.take(100)]
+
+    quick = run()
+    assert any(row.count > 4 for rows in quick for row in rows)
+    monkeypatch.setattr(TraceSum, "extend", lambda *_: False)
+    monkeypatch.setattr(TraceSum, "extend_stable", lambda *_: False)
+    assert run() == quick
