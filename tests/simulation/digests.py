@@ -35,8 +35,10 @@ FAULTS = {  # what has to happen somewhere in these seeds, or they would prove l
         "break delivered disk-full fenced flipped-bytes half-open jump kill lost-bytes missed partition "
         "partition-asymmetric power-cut published repeated-bytes stall stop swapped-bytes sync-error"
     ),
-    "colours": "members plans pointers profiles rounds routes timers",
-    "damage": "credit foreign members plans pointers profiles queues rounds routes subscriptions timers undisturbed",
+    "colours": "indexes members plans pointers profiles rounds routes timers",
+    "damage": (
+        "credit foreign indexes members plans pointers profiles queues rounds routes subscriptions timers undisturbed"
+    ),
     "delivery": (
         "author-crash collected crash-in-step cut-in-commit cut-in-step death delivered disk-full ended-well "
         "deleted events-expired "

@@ -9,6 +9,8 @@ from stentor.model.errors import Refusal
 from stentor.nodes.broker.link_session import LinkSession
 from stentor.nodes.broker.link_sessions import LinkSessions
 from stentor.nodes.broker.subscription_lease import SubscriptionLease
+from stentor.protocols.dissemination.filed_subscriptions import FiledSubscriptions
+from stentor.protocols.dissemination.member_interests import InterestIndex
 from stentor.protocols.dissemination.routes import RouteTable
 
 Mutate = Callable[[pytest.MonkeyPatch], None]
@@ -21,6 +23,15 @@ def heartbeats_of_clients_are_not_compared(patch: pytest.MonkeyPatch) -> None:
 
 def routes_are_not_worked_out_anew(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(RouteTable, "renew", lambda *_: None)
+
+
+def filters_are_not_indexed_anew(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(FiledSubscriptions, "renew", lambda *_: None)
+    patch.setattr(InterestIndex, "renew", lambda *_: None)
+
+
+def subscriptions_are_not_filed_again(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(FiledSubscriptions, "repair", lambda *_: False)
 
 
 def one_broken_link_ends_all(patch: pytest.MonkeyPatch) -> None:
@@ -37,6 +48,8 @@ def one_broken_link_ends_all(patch: pytest.MonkeyPatch) -> None:
 MUTATIONS: list[tuple[Mutate, set[str]]] = [
     (heartbeats_of_clients_are_not_compared, {"lost-write"}),
     (routes_are_not_worked_out_anew, {"lost-write", "invalid-state", "unasked"}),
+    (filters_are_not_indexed_anew, {"lost-write", "unasked"}),
+    (subscriptions_are_not_filed_again, {"lost-write", "unasked"}),
     (one_broken_link_ends_all, {"collateral"}),
 ]
 

@@ -64,6 +64,16 @@ class _Tree(Generic[V]):
             node = below
         node.put(number, value)
 
+    def holds(self, name: str, number: int, value: V) -> bool:
+        """Return whether a value is filed under a name."""
+        node = self._root
+        for level in name.split("/"):
+            below = node.branch(level)
+            if below is None:
+                return False
+            node = below
+        return (node.value is value and node.number == number) or (node.more or {}).get(number) is value
+
     def remove(self, name: str, number: int) -> None:
         """Forget a value and every branch that led only to it."""
         path = [(self._root, "")]
@@ -139,6 +149,12 @@ class PatternMap(Generic[V]):
         del siblings[number]
         if not siblings:
             del self._exact[pattern]
+
+    def holds(self, pattern: str, number: int, value: V) -> bool:
+        """Return whether a value is filed under a pattern."""
+        if is_wild(pattern):
+            return self._tree.holds(pattern, number, value)
+        return self._exact.get(pattern, {}).get(number) is value
 
     def covering(self, name: str) -> list[V]:
         """The values of all patterns that cover a topic, or all topics of another pattern."""

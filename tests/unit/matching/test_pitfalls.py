@@ -212,7 +212,7 @@ def test_alternatives_with_ranges_go_together() -> None:
     assert sorted(pairs.match_one({"a": 6})) == list(range(6))
     for number in range(6):
         pairs.remove(number)
-    assert len(pairs._groups) == 0
+    assert len(pairs._filed.groups) == 0
 
 
 def test_subscriptions_may_have_any_number() -> None:

@@ -63,14 +63,14 @@ class Twin:
 
     def prove_empty(self) -> None:
         """Nothing is left inside."""
-        for index in (self.masks, self.pairs):
+        for index, groups in ((self.masks, self.masks._groups), (self.pairs, self.pairs._filed.groups)):
             assert len(index) == 0
-            assert len(index._groups) == 0
-            assert index._groups._reduced == {}
+            assert len(groups) == 0
+            assert groups._reduced == {}
         assert self.masks._counts == {}
         assert self.masks.predicates.total() == 0
         assert self.pairs._filters == {}
-        assert self.pairs._divided == 0
+        assert self.pairs._filed.divided == 0
 
 
 def drive(twin: Twin, made: Sequence[Filter], batch: Batch, most_members: int = 3) -> None:

@@ -5,6 +5,7 @@ once; that beats every structure that would have to be kept in order, and a chan
 """
 
 from array import array
+from collections.abc import Container
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,7 @@ from stentor.matching.facet import Attributes, Number, Numbers, View, numbers_of
 from stentor.matching.facet_groups import FacetGroups, KeyCache, different_keys
 from stentor.matching.masks.box_columns import BoxColumns, drop
 from stentor.matching.normal_form import normal_form
+from stentor.matching.renewal import Renewal
 from stentor.model.batch import Batch
 from stentor.model.filter import Filter
 from stentor.model.filter.cost import NOTHING, Cost
@@ -29,6 +31,7 @@ _PER_MEMBER = 10  # nanoseconds of that for a subscription that wants every even
 
 Events = NDArray[np.intp]
 Subscriptions = NDArray[np.int64]
+_Change = tuple[Filter, int, bool]  # of a subscription, which comes or goes
 
 
 class _PairBucket:
@@ -111,29 +114,24 @@ class _PairBucket:
         return found
 
 
-class PairIndex:
-    """Subscriptions by number, each with a filter."""
+class _FiledPairs:
+    """Subscriptions, filed by what their filters ask for."""
+
+    __slots__ = ("divided", "evaluated", "groups", "load")
 
     def __init__(self) -> None:
-        self._groups: FacetGroups[_PairBucket] = FacetGroups(_PairBucket)
-        self._filters: dict[int, Filter] = {}
-        self._divided = 0  # subscriptions of several conjuncts, which an event may find twice
-        self.load = NOTHING  # what matching an event costs at most, beyond what is nothing to speak of
-        self.evaluated = 0  # nanoseconds of that load for evaluating filters, if texts are as long as can be
-
-    def __len__(self) -> int:
-        return len(self._filters)
+        self.groups: FacetGroups[_PairBucket] = FacetGroups(_PairBucket)
+        self.divided = 0  # subscriptions of several conjuncts, which an event may find twice
+        self.load = NOTHING
+        self.evaluated = 0
 
     def add(self, where: Filter, number: int) -> None:
-        if number in self._filters:
-            raise ValueError(f"subscription {number} is there already")
-        self._filters[number] = where
         conjuncts = normal_form(where)
-        self._divided += len(conjuncts) > 1
+        self.divided += len(conjuncts) > 1
         for conjunct in conjuncts:
-            facets, keys, exact = self._groups.enter(conjunct)
+            facets, keys, exact = self.groups.enter(conjunct)
             for key in keys:
-                bucket = self._groups.open(facets, key)
+                bucket = self.groups.open(facets, key)
                 if exact:
                     price = bucket.add(conjunct.ranges, number)
                     cost = Cost(price, 0) if price else NOTHING
@@ -143,14 +141,13 @@ class PairIndex:
                 if cost is not NOTHING:
                     self.load = self.load.plus(cost)
 
-    def remove(self, number: int) -> None:
-        where = self._filters.pop(number)
+    def remove(self, where: Filter, number: int) -> None:
         conjuncts = normal_form(where)
-        self._divided -= len(conjuncts) > 1
+        self.divided -= len(conjuncts) > 1
         for conjunct in conjuncts:
-            facets, keys, exact = self._groups.leave(conjunct)
+            facets, keys, exact = self.groups.leave(conjunct)
             for key in keys:
-                bucket = self._groups.open(facets, key)
+                bucket = self.groups.open(facets, key)
                 if exact:
                     price = bucket.remove(conjunct.ranges, number)
                     cost = Cost(price, 0) if price else NOTHING
@@ -160,18 +157,97 @@ class PairIndex:
                 if cost is not NOTHING:
                     self.load = self.load.minus(cost)
                 if bucket.empty:
-                    self._groups.close(facets, key)
+                    self.groups.close(facets, key)
+
+    def change(self, change: _Change) -> None:
+        where, number, comes = change
+        if comes:
+            self.add(where, number)
+        else:
+            self.remove(where, number)
+
+
+class PairIndex:
+    """Subscriptions by number, each with a filter. Where they are filed follows from their filters alone."""
+
+    def __init__(self) -> None:
+        self._filters: dict[int, Filter] = {}
+        self._filed = _FiledPairs()
+        self._renewal: Renewal[_FiledPairs, _Change] | None = None
+
+    def __len__(self) -> int:
+        return len(self._filters)
+
+    @property
+    def load(self) -> Cost:
+        """What matching an event costs at most, beyond what is nothing to speak of."""
+        return self._filed.load
+
+    @property
+    def evaluated(self) -> int:
+        """Nanoseconds of that load for evaluating filters, if texts are as long as can be."""
+        return self._filed.evaluated
+
+    def __contains__(self, number: int) -> bool:
+        return number in self._filters
+
+    def holds(self, where: Filter, number: int) -> bool:
+        return self._filters.get(number) is where
+
+    def add(self, where: Filter, number: int) -> None:
+        if number in self._filters:
+            raise ValueError(f"subscription {number} is there already")
+        self._filters[number] = where
+        self._filed.add(where, number)
+        self._note((where, number, True))
+
+    def remove(self, number: int) -> None:
+        where = self._filters.pop(number)
+        try:
+            self._filed.remove(where, number)
+        except (LookupError, ValueError):  # it is not where it was filed: all is filed anew, without it
+            self._renewal = None
+            self.renew(len(self._filters))
+        else:
+            self._note((where, number, False))
+
+    def _note(self, change: _Change) -> None:
+        if self._renewal is not None and not self._renewal.note(change):
+            self._renewal = None
+
+    def keep(self, numbers: Container[int]) -> None:
+        """Forget all subscriptions but these, and file them anew."""
+        self._filters = {number: where for number, where in self._filters.items() if number in numbers}
+        self._renewal = None
+        self.renew(len(self._filters))
+
+    def renew(self, most: int) -> int:
+        """File so many subscriptions anew, beside where they are; return how many there were. When all are, what is new
+        is used.
+        """
+        if self._renewal is None:
+            every = [(where, number, True) for number, where in self._filters.items()]
+            self._renewal = Renewal(_FiledPairs(), every, _FiledPairs.change)
+        done = self._renewal.run(most)
+        if self._renewal.is_done:
+            self._filed, self._renewal = self._renewal.index, None
+        return done
+
+    @property
+    def is_renewed(self) -> bool:
+        """Whether it is not in the midst of being filed anew."""
+        return self._renewal is None
 
     def match_one(self, attributes: Attributes) -> list[int]:
         """The numbers of the subscriptions that want an event, each once."""
         if len(self._filters) <= _FEW_FILTERS:
             return [number for number, where in self._filters.items() if where.matches(attributes)]
         found: list[int] = []
-        for group in self._groups:
+        for group in self._filed.groups:
             bucket = group.find(attributes)
             if bucket is not None:
                 found += bucket.at(attributes)
-        return list(dict.fromkeys(found)) if self._divided else found
+        return list(dict.fromkeys(found)) if self._filed.divided else found
 
     def match_pairs(self, batch: Batch) -> tuple[Events, Subscriptions]:
         """Which event goes with which subscription, in no particular order."""
@@ -185,7 +261,7 @@ class PairIndex:
                 hits.cross(where.select(batch.column, batch.count).nonzero()[0], array("q", (number,)))
             return hits.pairs()
         cache: KeyCache = {}
-        for group in self._groups:
+        for group in self._filed.groups:
             seen = different_keys(group.facets, batch, cache)
             if seen is None:
                 continue
@@ -203,7 +279,7 @@ class PairIndex:
                     hits.look(bucket, order[begin:end])
                 begin = end
         events, numbers = hits.pairs()
-        if self._divided and len(events):
+        if self._filed.divided and len(events):
             known, places = np.unique(numbers, return_inverse=True)  # numbers may be too large to reckon with
             events, places = np.divmod(np.unique(events * len(known) + places), len(known))
             numbers = known[places]

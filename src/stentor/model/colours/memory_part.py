@@ -19,6 +19,7 @@ class MemoryPart(enum.StrEnum):
     ROUTES = "routes"  # ways, and what was worked out from them
     PROFILES = "profiles"  # what members want, and the index of it
     SUBSCRIPTIONS = "subscriptions"  # what its own clients asked for
+    INDEXES = "indexes"  # of patterns and filters: by which it finds who wants an event, here and elsewhere
     PLANS = "plans"  # that change links: how far they are, and which events wait for them
     QUEUES = "queues"  # what waits for other brokers, and how many bytes went to them and came from them
     CREDIT = "credit"  # how many bytes of events it may send to other brokers, and they to it

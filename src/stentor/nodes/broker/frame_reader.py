@@ -105,7 +105,7 @@ class FrameReader:
         while position < size:
             runs, after = split(data, position, routes)
             is_all = True
-            if runs and self._forwarder.table.is_loaded:
+            if runs and self._forwarder.table.filed.is_loaded:
                 data, runs, after, is_all = self._ration(session, data, runs, after)
                 size = len(data)
             if runs:

@@ -19,7 +19,7 @@ from stentor.protocols.dissemination.routes import RouteTable
 from stentor.protocols.dissemination.subscriptions import Subscriptions
 
 _IN_A_MESSAGE = 10_000  # subscriptions: they fit into the smallest frame that a client may be told to take
-_AT_ONCE = 10_000  # subscriptions that an audit looks at, twice a heartbeat: some three milliseconds
+_AT_ONCE = 4_000  # subscriptions that an audit looks at, twice a heartbeat: some ten milliseconds
 
 
 class SubscriptionLease:
@@ -56,7 +56,7 @@ class SubscriptionLease:
 
     def audit(self) -> None:
         """Look at the lists of some clients: what is wrong there shows at their next heartbeat. What is in force and on
-        nobody's list ends, and some routes are worked out anew from what is left.
+        nobody's list ends, and some routes and indexes are worked out anew from what is left.
         """
         self._due = self._due or list(self._sessions.links)
         left = _AT_ONCE
@@ -65,5 +65,9 @@ class SubscriptionLease:
             if session is not None:
                 self._subscriptions.audit(session.subscriptions, session.connection.outbox)
                 left -= 1 + len(session.subscriptions)
+        if not self._due:
+            for subscription in self._own.subscriptions.values():
+                self._table.repair(subscription)
+            self._table.drop_strays()
         self._subscriptions.sweep([self._own.subscriptions, *(session.subscriptions for session in self._sessions)])
         self._table.renew([self._own.flows, *(session.flows for session in self._sessions)])

@@ -4,8 +4,7 @@ A variable gets any value of its type: what a cosmic ray, a bad memory module or
 configuration and what is on the disk stay as they are. Who draws is the caller's business: machines know no randomness.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Protocol, TypeVar
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 import msgspec
 
@@ -14,6 +13,8 @@ from stentor.model.colours.plan import PlanPhase, PlanStage, TopologyPlan
 from stentor.model.ids import SubscriptionId
 from stentor.model.messages import Gateway, Presence
 from stentor.model.ranges import LAST_VERSION
+from stentor.nodes.network.damaged_indexes import DamagedIndexes
+from stentor.nodes.network.draw import Draw
 from stentor.nodes.network.network import BrokerNetwork
 from stentor.nodes.network.plans.plan_work import ScopePlanWork
 from stentor.protocols.colours.planning import Planning
@@ -24,17 +25,8 @@ from stentor.protocols.connection.outbox import Outbox
 from stentor.protocols.dissemination.profiles import MemberProfile
 from stentor.protocols.dissemination.subscriptions import SubscriptionList
 
-T = TypeVar("T")
 _FAR_NS = 1 << 62  # nanoseconds: nobody lives to see it
 _MOST_BYTES = 1 << 61  # so that a heartbeat that tells of them can still be written
-
-
-class Draw(Protocol):
-    """Random numbers; `random.Random` has them."""
-
-    def random(self) -> float: ...
-    def randrange(self, stop: int, /) -> int: ...
-    def choice(self, seq: Sequence[T], /) -> T: ...
 
 
 class Corruption:
@@ -52,6 +44,7 @@ class Corruption:
             MemoryPart.ROUTES: self._damage_routes,
             MemoryPart.PROFILES: self._damage_profiles,
             MemoryPart.SUBSCRIPTIONS: self._damage_subscriptions,
+            MemoryPart.INDEXES: DamagedIndexes(network._forwarder.table, draw).scramble,
             MemoryPart.PLANS: self._damage_plans,
             MemoryPart.QUEUES: lambda: self._each_link(self._damage_queue),
             MemoryPart.CREDIT: lambda: self._each_link(self._damage_credit),

@@ -19,7 +19,7 @@ class Repair(enum.Enum):
     COUNT = "only told to people: nothing depends on it"
     LINK = "both ends tell their totals with each heartbeat, and a link on which they differ, or something raises, ends"
     LEASE = "the digest in the heartbeats of the client, after an audit of its list"
-    AUDIT = "twice a heartbeat some of it is forgotten, in turns, and worked out anew as it is used"
+    AUDIT = "in turns, some at a time, it is held against what it follows from, or forgotten and worked out anew"
     CLOCK = "a time that lies ahead is damage; whatever it waits for is looked at with each heartbeat"
     WAVE = "the parent's word and the neighbours' claims; clamps; without a wave in ξ' a broker rejoins"
     OWNER = "its owner's row in the manifest, two rounds later"
@@ -57,8 +57,9 @@ _ENTRIES: Final[Mapping[Repair, str]] = {
         BrokerSubscription.digest BrokerSubscription.number LinkSession.subscriptions RouteTable.subscriptions
         SubscriptionLease Subscriptions.leaving SubscriptionList""",
     Repair.AUDIT: """
-        FlowTable.routes Route RouteTable._epoch RouteTable._renewed RouteTable._shared RouteTable._tables
-        TopicEntry.epoch TopicEntry.remembered TopicEntry.route""",
+        BrokerSubscription.counts BrokerSubscription.place FiledSubscriptions FilteredSubscriptions FlowTable.routes
+        Route RouteTable SubscriptionSlots TopicEntry.epoch TopicEntry.name TopicEntry.remembered
+        TopicEntry.route matching""",
     Repair.CLOCK: """
         Connection._beaten Connection.heard FrameReader._is_withholding Gateways._missing Heartbeats
         Neighbour.hidden Neighbour.suspected PlanPoll.deadline_at Rejoining._asked_at ReturningLinks._hidden_at
@@ -76,9 +77,9 @@ _ENTRIES: Final[Mapping[Repair, str]] = {
     Repair.UNWATCHED: """
         AccessClass AccessClasses AccessLog AdminRequests BrokerNetwork BrokerSubscription Charters Connection.address
         Connection.attempt Connection.incarnation Connection.name Connection.principal Connection.publisher
-        Connection.window DeferredWork FilteredSubscriptions FlowTable Forwarder Gateways._deferred Gateways._leaving
-        Gateways.neighbours LinkSessions MeasuredCost.base NameRegistry Neighbour.cost OutgoingLink OutgoingLinks
-        RouteTable SubscriptionSlots Subscriptions TopicEntry TopicSet matching""",
+        Connection.window DeferredWork FlowTable Forwarder Gateways._deferred Gateways._leaving Gateways.neighbours
+        LinkSessions MeasuredCost.base NameRegistry Neighbour.cost OutgoingLink OutgoingLinks Subscriptions
+        TopicEntry.definers TopicSet""",
 }
 
 

@@ -2,7 +2,7 @@
 
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -19,6 +19,7 @@ D = TypeVar("D")
 Places = NDArray[np.int64]
 _FEW = 16  # pairs up to which a loop beats arrays
 _MANY = 4096  # pairs from which only their counts are kept
+_NOBODYS = 0  # stands for the owner of a place that is free
 
 
 class SubscriptionSlots(Generic[D]):
@@ -34,47 +35,64 @@ class SubscriptionSlots(Generic[D]):
         # would keep a page of memory from being given back.
         self._free = array("q")
         self._used = 0  # places that somebody has or had
+        # Those who have, or had, a place, until they are abandoned. Invariant: each is the inverse of the other.
         self._destinations: dict[int, D] = {}
         self._numbers: dict[D, int] = {}
-        self._uses: Counter[int] = Counter()
         self._last = 0
 
     def enter(self, destination: D, subscription: SubscriptionId) -> int:
         """A place for an interest."""
-        if self._free:
-            place = self._free.pop()
-        else:
-            place = self._used
-            self._used += 1
-            if place == len(self._owners):
-                self._grow()
-        owner = self._numbers.get(destination)
-        if owner is None:
+        place = self._take_place()
+        owner = self._numbers.get(destination, _NOBODYS)
+        if self._destinations.get(owner) is not destination:
             self._last += 1
             owner = self._numbers[destination] = self._last
             self._destinations[owner] = destination
-        self._uses[owner] += 1
-        self._owners[place], self.subscriptions[place], self.accepted[place] = owner, subscription, 0
+        self._owners[place] = owner
+        self.subscriptions[place] = subscription
+        self.accepted[place] = 0
+        return place
+
+    def _take_place(self) -> int:
+        while self._free:
+            place = self._free.pop()
+            if 0 <= place < self._used and self._owners[place] == _NOBODYS:
+                return place
+        place = self._used
+        self._used += 1
+        if place == len(self._owners):
+            self._grow()
         return place
 
     def leave(self, place: int) -> None:
-        owner = int(self._owners[place])
-        self._uses[owner] -= 1
-        if not self._uses[owner]:
-            del self._uses[owner]
-            destination = self._destinations.pop(owner, None)
-            if destination is not None:
-                del self._numbers[destination]
+        self._owners[place] = _NOBODYS
         self._free.append(place)
 
     def destination(self, place: int) -> D | None:
         return self._destinations.get(int(self._owners[place]))
 
+    def holds(self, place: int, destination: D, subscription: SubscriptionId) -> bool:
+        """Return whether a place is that of an interest."""
+        if not 0 <= place < self._used or self.subscriptions[place] != subscription:
+            return False
+        owner = self._numbers.get(destination, _NOBODYS)
+        return owner == self._owners[place] and self._destinations.get(owner) is destination
+
+    def keep(self, places: set[int]) -> None:
+        """Let all places but these be free, and know just those whose they are."""
+        owners = set(self._owners[[place for place in places if 0 <= place < len(self._owners)]].tolist())
+        self._numbers = {each: owner for each, owner in self._numbers.items() if owner in owners}
+        self._destinations = {owner: each for each, owner in self._numbers.items()}
+        self._used = min(max(places, default=-1) + 1, len(self._owners))
+        rest = [place for place in range(self._used) if place not in places]
+        self._owners[rest] = _NOBODYS
+        self._free = array("q", rest)
+
     def abandon(self, destination: D) -> None:
         """A destination is gone: nothing is for it any more, though its interests leave one by one."""
         owner = self._numbers.pop(destination, None)
         if owner is not None:
-            del self._destinations[owner]
+            self._destinations.pop(owner, None)
 
     def _grow(self) -> None:
         size = len(self._owners)
@@ -111,8 +129,11 @@ class SubscriptionSlots(Generic[D]):
 class FilteredSubscriptions(Generic[D]):
     """The interests in one pattern that have filters, and that may read the same."""
 
-    def __init__(self, number: int, roster: SubscriptionSlots[D], access: ReadAccess | None = None) -> None:
+    def __init__(
+        self, number: int, pattern: str, roster: SubscriptionSlots[D], access: ReadAccess | None = None
+    ) -> None:
         self.number = number
+        self.pattern = pattern
         self.access = access  # of all of them
         self.events = 0
         self._slots = roster
@@ -125,6 +146,8 @@ class FilteredSubscriptions(Generic[D]):
         assert subscription.filter is not None, "an interest in all of a topic has no need of an audience"
         subscription.place = self._slots.enter(subscription.destination, subscription.id)
         subscription.counts, subscription.since = self, self.events
+        if subscription.place in self._index:  # damage has left something there
+            self._index.remove(subscription.place)
         self._index.add(subscription.filter, subscription.place)
 
     def remove(self, subscription: BrokerSubscription[D]) -> None:
@@ -137,6 +160,28 @@ class FilteredSubscriptions(Generic[D]):
         self._index.remove(subscription.place)
         to._index.add(subscription.filter, subscription.place)
         subscription.counts, subscription.since = to, to.events - (self.events - subscription.since)
+
+    def holds(self, subscription: BrokerSubscription[D]) -> bool:
+        """Return whether an interest is indexed here."""
+        where = subscription.filter
+        return subscription.counts is self and where is not None and self._index.holds(where, subscription.place)
+
+    def serves(self, subscription: BrokerSubscription[D]) -> bool:
+        """Return whether what an interest wants goes to whom it is of."""
+        return self._slots.holds(subscription.place, subscription.destination, subscription.id)
+
+    def keep(self, places: Container[int]) -> None:
+        """Forget the interests in all places but these."""
+        self._index.keep(places)
+
+    def renew(self, most: int) -> int:
+        """Index so many interests anew, beside where they are; return how many there were."""
+        return self._index.renew(most)
+
+    @property
+    def is_renewed(self) -> bool:
+        """Whether no interest is left to be indexed anew."""
+        return self._index.is_renewed
 
     @property
     def load(self) -> Cost:

@@ -5,11 +5,15 @@ numbers its masks are made of, which refer to it: another index can be built bes
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 
 from stentor.matching.masks.mask_index import MaskIndex
+from stentor.matching.renewal import Renewal
 from stentor.matching.topic_tree import PatternMap
 from stentor.model.filter import Filter
+
+Change = tuple[bool, int, int, str, str]  # comes or goes, level, member, pattern, filter or ""
 
 
 class MemberInterests:
@@ -17,10 +21,11 @@ class MemberInterests:
     those who want some.
     """
 
-    __slots__ = ("_everything", "filtered", "number", "whole")
+    __slots__ = ("_everything", "filtered", "number", "pattern", "whole")
 
-    def __init__(self, number: int, depth: int) -> None:
+    def __init__(self, number: int, pattern: str, depth: int) -> None:
         self.number = number
+        self.pattern = pattern
         self.whole = [0] * depth
         self.filtered: list[MaskIndex | None] = [None] * depth
         self._everything: tuple[Counter[int], ...] = tuple(Counter() for _ in range(depth))
@@ -48,6 +53,12 @@ class MemberInterests:
         if not index:
             self.filtered[level] = None
 
+    def become(self, other: "MemberInterests") -> None:
+        """Hold what other interests in the same pattern hold; routes refer to these."""
+        self.whole = other.whole
+        self.filtered = other.filtered
+        self._everything = other._everything
+
     def counts(self) -> Iterator[tuple[int, int, bool, int]]:
         """Yield level, member, whether it is with filters, and how many wants of the member are here."""
         for level, (everything, index) in enumerate(zip(self._everything, self.filtered, strict=True)):
@@ -69,20 +80,23 @@ class InterestIndex:
         self._by_pattern: dict[str, MemberInterests] = {}
         self._covering: PatternMap[MemberInterests] = PatternMap()  # Invariant: it holds just those of `_by_pattern`.
         self._last = 0
+        self._renewal: Renewal[dict[str, MemberInterests], Change] | None = None
 
     def add(self, depth: int, level: int, member: int, pattern: str, where: Filter | None) -> bool:
         """A member of a level wants something; return whether nobody has wanted anything of this pattern before."""
+        self._note((True, level, member, pattern, str(where or "")))
         interests = self._by_pattern.get(pattern)
         is_first = interests is None
         if interests is None:
             self._last += 1
-            interests = self._by_pattern[pattern] = MemberInterests(self._last, depth)
+            interests = self._by_pattern[pattern] = MemberInterests(self._last, pattern, depth)
             self._covering.add(pattern, interests.number, interests)
         interests.add(level, member, where)
         return is_first
 
     def remove(self, level: int, member: int, pattern: str, where: Filter | None) -> bool:
         """A member wants something no longer; return whether nobody wants anything of this pattern now."""
+        self._note((False, level, member, pattern, str(where or "")))
         interests = self._by_pattern[pattern]
         interests.remove(level, member, where)
         if interests:
@@ -96,7 +110,56 @@ class InterestIndex:
         patterns = list(self._by_pattern)
         self._by_pattern = {}
         self._covering = PatternMap()
+        self._renewal = None
         return patterns
+
+    # ---- made anew
+
+    def renew(self, depth: int, wants: Callable[[], Iterable[Change]], most: int) -> None:
+        """Index so many of the members' `wants` anew, beside the index in use, which they replace when all are."""
+        if self._renewal is None:
+            self._renewal = Renewal({}, wants(), partial(self._index_anew, depth))
+        try:
+            self._renewal.run(most)
+        except (AssertionError, LookupError):  # what goes was not there: the next attempt begins with what is so
+            self._renewal = None
+            return
+        if self._renewal.is_done:
+            self._replace(self._renewal.index)
+            self._renewal = None
+
+    def _note(self, change: Change) -> None:
+        if self._renewal is not None and not self._renewal.note(change):
+            self._renewal = None
+
+    def _index_anew(self, depth: int, made: dict[str, MemberInterests], change: Change) -> None:
+        comes, level, member, pattern, text = change
+        where = Filter(text) if text else None
+        interests = made.get(pattern)
+        if interests is None:
+            interests = made[pattern] = MemberInterests(0, pattern, depth)
+        if comes:
+            interests.add(level, member, where)
+        else:
+            interests.remove(level, member, where)
+        if not interests:
+            del made[pattern]
+        known = self._by_pattern.get(pattern)
+        if known is not None and not self._covering.holds(pattern, known.number, known):
+            self._covering.add(pattern, known.number, known)
+
+    def _replace(self, made: dict[str, MemberInterests]) -> None:
+        for pattern, interests in made.items():
+            known = self._by_pattern.get(pattern)
+            if known is not None:
+                known.become(interests)
+                continue
+            self._last += 1
+            interests.number = self._last
+            self._by_pattern[pattern] = interests
+            self._covering.add(pattern, interests.number, interests)
+        for pattern in self._by_pattern.keys() - made.keys():
+            del self._by_pattern[pattern]
 
     def counts(self) -> Iterator[tuple[tuple[str, int, int, bool], int]]:
         """Yield pattern, level, member and whether it is with filters, and how many wants that are."""
@@ -106,7 +169,9 @@ class InterestIndex:
 
     def covering(self, topic: str) -> list[MemberInterests]:
         """Return all interests in a topic, in the order in which they came."""
-        return sorted(self._covering.covering(topic), key=lambda interests: interests.number)
+        known = self._by_pattern
+        found = [each for each in self._covering.covering(topic) if known.get(each.pattern) is each]
+        return sorted(found, key=lambda interests: interests.number)
 
     def members(self, level: int) -> int:
         """Return the members of a level that want every event of some pattern, as a mask."""

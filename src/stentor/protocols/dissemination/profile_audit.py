@@ -3,17 +3,20 @@
 News change profiles, their digests and the index together, so none of them shows that another was damaged. The audit
 counts digests anew from contents, and looks whether the index has just what profiles say. Wrong copies are left to the
 lease, which replaces what differs from its owner's digest; our own profile is made anew from what our clients want, and
-the index from all profiles.
+the index from all profiles. What the index has made of filters cannot be compared: it is made anew, beside the one in
+use.
 """
 
 from collections import Counter
+from collections.abc import Iterator
 from zlib import crc32
 
 from stentor.model.messages import MARKS
-from stentor.protocols.dissemination.member_interests import InterestIndex
+from stentor.protocols.dissemination.member_interests import Change, InterestIndex
 from stentor.protocols.dissemination.profiles import Profiles, digest_of
 
 _AT_ONCE = 5_000  # wants in a slice: some five milliseconds
+_REINDEXED = 250  # wants that are indexed anew with a slice: some ten milliseconds
 
 Place = tuple[str, int, int, bool]  # in the index: a pattern, a level, a member, and whether there is a filter
 
@@ -39,6 +42,18 @@ class ProfileAudit:
         if profiles.is_damaged or not is_right:
             self.repaired += 1
             profiles.restore()
+        most = max(_REINDEXED, wants // turns) if turns else _REINDEXED
+        self._index.renew(profiles.context.depth, self._filed, most)
+
+    def _filed(self) -> Iterator[Change]:
+        """Yield what the index must hold."""
+        for level, members in enumerate(self._profiles.members):
+            for profile in members.values():
+                if profile.number is None:
+                    continue
+                for pattern, where in profile.wants:
+                    if not pattern.startswith(MARKS):
+                        yield True, level, profile.number, pattern, where
 
     def _have_right_digests(self, slices: int) -> bool:
         """Let each profile of this turn have the digest of what it says; return whether all had it."""

@@ -1,6 +1,5 @@
 """Routes: where the events of a topic go. Worked out when a topic is first seen, kept until an interest changes it."""
 
-from collections import Counter
 from collections.abc import Callable, Iterable
 from itertools import islice
 from sys import maxsize
@@ -8,23 +7,17 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
-from stentor.matching.topic_tree import PatternMap, TopicTree
+from stentor.matching.topic_tree import TopicTree
 from stentor.model.filter import Filter
-from stentor.model.filter.cost import NOTHING
 from stentor.model.ids import SchemaId, SubscriptionId, TopicId, topic_id
 from stentor.model.messages import Message
 from stentor.policies.forwarding import Forwarding
 from stentor.policies.scope_policies import ScopePolicies
 from stentor.protocols.dissemination.broker_subscription import BrokerSubscription, ReadAccess
-from stentor.protocols.dissemination.filtered_subscriptions import FilteredSubscriptions, SubscriptionSlots
+from stentor.protocols.dissemination.filed_subscriptions import FiledSubscriptions
+from stentor.protocols.dissemination.filtered_subscriptions import FilteredSubscriptions
 from stentor.protocols.dissemination.member_interests import InterestIndex, MemberInterests
 from stentor.wire.head import topic_of_flow
-
-
-class Restricted(Protocol):
-    """What may mean some topics of its pattern only."""
-
-    access: ReadAccess | None
 
 
 class Sink(Protocol):
@@ -37,9 +30,9 @@ class Sink(Protocol):
 
 
 D = TypeVar("D", bound=Sink)
-R = TypeVar("R", bound=Restricted)
 _NUMBER = 8  # bytes of a link's number
 _MANY_TOPICS = 4096  # that are looked at one by one when an interest comes or goes: that takes a millisecond
+_REINDEXED = 250  # filters that are indexed anew at once, twice a heartbeat: some ten milliseconds
 _RENEWED = 1000  # topics, and flows, whose routes are forgotten at once: those that are in use come back in 20 ms
 
 
@@ -135,8 +128,7 @@ class RouteTable(Generic[D]):
     `validate`:
 
     a route of this epoch leads to all that cover its topic now, and to nobody else; a flow that is remembered has the
-    route of its topic, or is denied, and its topic knows it; each audience is of somebody, and all of them are of the
-    interests with filters; `evaluated` and `evaluated_for` are the sums over these
+    route of its topic, or is denied, and its topic knows it
     """
 
     def __init__(
@@ -150,19 +142,13 @@ class RouteTable(Generic[D]):
         self.interests = InterestIndex()  # of members of the scopes around the broker
         self.topics: dict[TopicId, TopicEntry[D]] = {}
         self._tree: TopicTree[TopicEntry[D]] = TopicTree()
-        self._whole: PatternMap[BrokerSubscription[D]] = PatternMap()
-        self._audiences: PatternMap[FilteredSubscriptions[D]] = PatternMap()
-        self._by_pattern: dict[tuple[str, ReadAccess | None], FilteredSubscriptions[D]] = {}
-        self._last_audience = 0
+        self.filed: FiledSubscriptions[D] = FiledSubscriptions()
+        self.subscriptions = self.filed.by_number
+        self.slots = self.filed.slots
         self._shared: dict[tuple[tuple[object, ...], ...], Route[D]] = {}
         self._epoch = 0
         self._tables: dict[int, FlowTable[D]] = {}  # those with flows that are remembered, by number
-        self.slots: SubscriptionSlots[D] = SubscriptionSlots()
-        self.subscriptions: dict[int, BrokerSubscription[D]] = {}
         self.denied: Route[D] = Route((), ())  # of all flows that may not be: their events are counted, and go nowhere
-        self.is_loaded = False  # some events take a while to be matched
-        self.evaluated = 0  # nanoseconds for evaluating the filters of all audiences, for the worst event
-        self.evaluated_for: Counter[D] = Counter()  # … by whose filters these are
         self._renewed = 0  # the place of the topic whose route is forgotten next
 
     def define(self, table: FlowTable[D], topic: TopicId, name: str) -> None:
@@ -182,100 +168,39 @@ class RouteTable(Generic[D]):
         while table.topics and done < most:
             topic = table.topics.pop()
             done += 1
-            state = self.topics[topic]
+            state = self.topics.get(topic)
+            if state is None:  # its entry was damaged
+                continue
             state.definers -= 1
             if not state.definers:
                 if state.route is not None:
                     state.route.book_counts()
-                self._tree.remove(state.name, topic)
+                if self._tree.holds(state.name, topic, state):
+                    self._tree.remove(state.name, topic)
                 del self.topics[topic]
         return done
 
     def add(self, subscription: BrokerSubscription[D]) -> None:
-        """One with a filter joins those in the same pattern; only the first of them changes routes."""
-        pattern = subscription.pattern
-        self.subscriptions[subscription.number] = subscription
+        changes_routes = self.filed.add(subscription)
         self._on_change(subscription, True)
-        if subscription.filter is None:
-            self._whole.add(pattern, subscription.number, subscription)
-            self._forget(pattern)
-            return
-        filtered = self._filtered(subscription, subscription.access)
-        before = filtered.evaluated
-        filtered.add(subscription)
-        self.evaluated += filtered.evaluated - before
-        self._book(subscription, filtered.evaluated - before, filtered)
-
-    def _filtered(self, subscription: BrokerSubscription[D], access: ReadAccess | None) -> FilteredSubscriptions[D]:
-        """Return the audience of whoever has this pattern and may read the same."""
-        pattern = subscription.pattern
-        filtered = self._by_pattern.get((pattern, access))
-        if filtered is None:
-            self._last_audience += 1
-            filtered = self._by_pattern[pattern, access] = FilteredSubscriptions(
-                self._last_audience, self.slots, access
-            )
-            self._audiences.add(pattern, filtered.number, filtered)
-            self._forget(pattern)
-        return filtered
-
-    def _book(self, subscription: BrokerSubscription[D], evaluated: int, audience: FilteredSubscriptions[D]) -> None:
-        """An interest has joined an audience, and made evaluating filters dearer by so much."""
-        subscription.evaluated = evaluated
-        if evaluated:
-            self.evaluated_for[subscription.destination] += evaluated
-        self.is_loaded = self.is_loaded or audience.load != NOTHING
-
-    def _strike(self, subscription: BrokerSubscription[D]) -> None:
-        """An interest has left its audience."""
-        if subscription.evaluated:
-            self.evaluated_for[subscription.destination] -= subscription.evaluated
-            if not self.evaluated_for[subscription.destination]:
-                del self.evaluated_for[subscription.destination]
+        if changes_routes:
+            self._forget(subscription.pattern)
 
     def remove(self, subscription: BrokerSubscription[D]) -> None:
-        pattern = subscription.pattern
-        del self.subscriptions[subscription.number]
-        if not self.subscriptions:
-            self.subscriptions.clear()  # a table that held many keeps its size otherwise
+        changes_routes = self.filed.remove(subscription)
         self._on_change(subscription, False)
-        if subscription.filter is None:
-            self._whole.remove(pattern, subscription.number)
-            self._forget(pattern)
-            return
-        filtered = self._by_pattern[pattern, subscription.access]
-        before = filtered.evaluated
-        filtered.remove(subscription)
-        self.evaluated += filtered.evaluated - before
-        self._strike(subscription)
-        self._tidy(pattern, filtered)
-
-    def _tidy(self, pattern: str, audience: FilteredSubscriptions[D]) -> None:
-        if not audience:
-            self.is_loaded = any(each.load != NOTHING for each in self._by_pattern.values() if each is not audience)
-            del self._by_pattern[pattern, audience.access]
-            self._audiences.remove(pattern, audience.number)
-            self._forget(pattern)
+        if changes_routes:
+            self._forget(subscription.pattern)
 
     def change_access(self, subscription: BrokerSubscription[D], access: ReadAccess | None) -> None:
         """From now on an interest means other topics of its pattern."""
-        if access is subscription.access:
-            return
-        if subscription.filter is not None:
-            former = self._by_pattern[subscription.pattern, subscription.access]
-            joined = self._filtered(subscription, access)
-            before, dearer = former.evaluated + joined.evaluated, -joined.evaluated
-            former.move(subscription, joined)
-            self.evaluated += former.evaluated + joined.evaluated - before
-            self._strike(subscription)
-            self._book(subscription, dearer + joined.evaluated, joined)
-            self._tidy(subscription.pattern, former)
-        subscription.access = access
-        self._forget(subscription.pattern)
+        if access is not subscription.access:
+            self.filed.change_access(subscription, access)
+            self._forget(subscription.pattern)
 
     def has_exact(self, topic: str) -> bool:
         """Return whether anybody here asked for a topic by its name."""
-        return self._whole.has_exact(topic) or self._audiences.has_exact(topic)
+        return self.filed.has_exact(topic)
 
     def index(self, wanted: bool, depth: int, level: int, member: int, pattern: str, where: Filter | None) -> None:
         """A member of a scope around us wants something, or not any more; only the first and last change routes."""
@@ -308,11 +233,7 @@ class RouteTable(Generic[D]):
         self, name: str
     ) -> tuple[list[BrokerSubscription[D]], list[FilteredSubscriptions[D]], list[MemberInterests]]:
         """Return all who want events of a topic, in the order of their numbers."""
-        return (
-            sorted(_readable(self._whole.covering(name), name), key=lambda subscription: subscription.number),
-            sorted(_readable(self._audiences.covering(name), name), key=lambda audience: audience.number),
-            self.interests.covering(name),
-        )
+        return (*self.filed.covering(name), self.interests.covering(name))
 
     def validate(self) -> None:
         for topic, state in self.topics.items():
@@ -325,14 +246,7 @@ class RouteTable(Generic[D]):
                 state = self.topics[topic_of_flow(flow)]
                 assert route is self.denied or route is state.route, f"a flow of {state.name} has a route of its own"
                 assert _key(table, flow) in state.remembered, f"{state.name} does not know of a flow"
-        assert all(self._by_pattern.values()), "an audience of nobody"
-        filtered = [subscription for subscription in self.subscriptions.values() if subscription.filter is not None]
-        assert sum(map(len, self._by_pattern.values())) == len(filtered), "an audience of interests that are gone"
-        assert self.evaluated == sum(audience.evaluated for audience in self._by_pattern.values())
-        costs: Counter[D] = Counter()
-        for subscription in filtered:
-            costs[subscription.destination] += subscription.evaluated
-        assert self.evaluated_for == +costs, "filters that are gone are still paid for"
+        self.filed.validate()
 
     def remember(self, table: FlowTable[D], flow: bytes) -> Route[D]:
         """File the route of a flow's topic, until the topic's route changes."""
@@ -388,10 +302,23 @@ class RouteTable(Generic[D]):
                 table.routes.pop(key[_NUMBER:], None)
         state.remembered = {}
 
+    # ---- what damage may have done
+
+    def repair(self, subscription: BrokerSubscription[D]) -> None:
+        """File a subscription again that is not where it belongs."""
+        if self.filed.repair(subscription):
+            self._forget(subscription.pattern)
+
+    def drop_strays(self) -> None:
+        """Forget what is filed and of nobody."""
+        for pattern in self.filed.drop_strays():
+            self._forget(pattern)
+
     def renew(self, tables: Iterable[FlowTable[D]]) -> None:
-        """Forget some routes of topics and of the flows in these tables, whatever became of them: in their turns all of
-        them are worked out anew.
+        """Forget some routes of topics and of the flows in these tables, whatever became of them, and index some
+        filters anew: in their turns all of them are worked out once more.
         """
+        self.filed.renew(_REINDEXED)
         self._shared.clear()
         for table in tables:
             if table.routes and self._tables.get(table.number) is not table:
@@ -403,8 +330,12 @@ class RouteTable(Generic[D]):
                 if number in self._tables:  # the others have their turns before the rest of it
                     self._tables[number] = self._tables.pop(number)
         first = self._renewed if 0 <= self._renewed < len(self.topics) else 0
-        for state in list(islice(self.topics.values(), first, first + _RENEWED)):
+        for topic, state in list(islice(self.topics.items(), first, first + _RENEWED)):
             self._forget_topic(state)
+            if topic != topic_id(state.name):
+                del self.topics[topic]  # nobody knows what it was: a link on which it is used ends
+            elif not self._tree.holds(state.name, topic, state):
+                self._tree.add(state.name, topic, state)
         self._renewed = first + _RENEWED
 
     def _forget_all(self) -> None:
@@ -419,11 +350,6 @@ class RouteTable(Generic[D]):
 
 def _key(table: FlowTable[D], flow: bytes) -> bytes:
     return table.number.to_bytes(_NUMBER, "little", signed=True) + flow  # links that we dialled have negative ones
-
-
-def _readable(found: Iterable[R], topic: str) -> list[R]:
-    """Return those that mean a topic; brokers' demands are not asked, because the broker at the other end decides."""
-    return [each for each in found if each.access is None or each.access.may_read(topic)]
 
 
 def _numbers(interests: Iterable[BrokerSubscription[D]]) -> dict[D, tuple[SubscriptionId, ...]]:

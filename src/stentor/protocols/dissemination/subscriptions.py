@@ -103,8 +103,8 @@ class Subscriptions(Generic[D]):
     ) -> Receipt | None:
         """Take a subscription back if its filter is one too many of those that are evaluated for every event."""
         table, most = self._table, int(self._limits.evaluation * SECOND)
-        mine = table.evaluated_for[subscription.destination]
-        if not subscription.evaluated or (table.evaluated <= most and mine <= most * _SHARE):
+        mine = table.filed.evaluated_for[subscription.destination]
+        if not subscription.evaluated or (table.filed.evaluated <= most and mine <= most * _SHARE):
             return None
         subscriptions.take(message.id)
         table.remove(subscription)
@@ -152,12 +152,16 @@ class Subscriptions(Generic[D]):
     # ---- what damage may have done
 
     def audit(self, subscriptions: SubscriptionList[D], destination: D) -> None:
-        """Strike from a client's list what is not in force as its own, and count the digest of the rest."""
+        """Strike from a client's list what is not in force as its own, and count the digest of the rest. See to it that
+        these are filed where they belong.
+        """
         filed = self._table.subscriptions
         for number, subscription in list(subscriptions.items()):
             is_own = number == subscription.id and subscription.destination is destination
             if not is_own or filed.get(subscription.number) is not subscription:
                 del subscriptions[number]
+            else:
+                self._table.repair(subscription)
         subscriptions.recount()
 
     def sweep(self, lists: Collection[SubscriptionList[D]]) -> None:

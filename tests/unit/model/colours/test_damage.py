@@ -20,7 +20,7 @@ def test_all_is_every_part() -> None:
         (["pointer"], "no part 'pointer'; did you mean 'pointers'?"),
         (
             ["rounds", "xyzzy"],
-            "no part 'xyzzy'; known are rounds, pointers, members, routes, profiles, subscriptions, plans",
+            "no part 'xyzzy'; known are rounds, pointers, members, routes, profiles, subscriptions, indexes, plans",
         ),
         ([], "no part of a broker's memory is named; known are rounds"),
     ],

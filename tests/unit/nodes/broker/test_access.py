@@ -70,7 +70,7 @@ class Guarded(Stage):
 
     @property
     def audiences(self) -> int:
-        return len(self.broker._forwarder.table._by_pattern)
+        return len(self.broker._forwarder.table.filed._by_pattern)
 
 
 def bodies(words: list[Any]) -> list[bytes]:

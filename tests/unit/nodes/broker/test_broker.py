@@ -606,10 +606,10 @@ def test_nothing_is_left_of_clients_that_came_and_went(stage: "Stage") -> None:
     status = stage.broker.status(0)
     assert (status.clients, status.subscriptions, status.topics, status.queued) == (0, 0, 0, 0)
     table = stage.broker._forwarder.table
-    for wanted in (table._whole, table._audiences):
+    for wanted in (table.filed._whole, table.filed._audiences):
         assert (wanted._exact, wanted._tree._root.branches) == ({}, None)
-    assert (table._by_pattern, table._tree._root.branches, table._shared) == ({}, None, {})
-    assert (table.slots._numbers, table.slots._destinations, table.slots._uses) == ({}, {}, {})
+    assert (table.filed._by_pattern, table._tree._root.branches, table._shared) == ({}, None, {})
+    assert (table.slots._numbers, table.slots._destinations) == ({}, {})
     assert len(stage.broker._sessions._names) == 0
     assert set(stage.timers) == {("broker", BrokerTick())}
 

@@ -203,16 +203,17 @@ def test_an_index_that_was_damaged_is_made_anew_with_the_next_round() -> None:
 @pytest.mark.req("CO-01")
 def test_an_audit_over_several_rounds_finds_in_the_last_of_them_what_is_in_its_slice() -> None:
     made = desk()
-    interests = made.network._forwarder.table.interests
-    before = sorted(interests.counts())
-    interests.remove(LEVEL, 7, "a", None)
+    members = made.network.profiles.members[LEVEL]
     audit, turns = made.network.colouring.audit, 5
+    before = {unit: profile.digest for unit, profile in members.items()}
+    audit.run(turns)  # this is the unit's turn, which comes again as the last of the next five
+    members[UNIT].digest ^= 1
     found = []
     for _ in range(turns):
         audit.run(turns)
         found.append(audit.repaired)
     assert (found[0], found[-1]) == (0, 1), "not with the first slice, and with one of them"
-    assert sorted(interests.counts()) == before
+    assert {unit: profile.digest for unit, profile in members.items()} == before
 
 
 def test_waves_of_scopes_that_two_brokers_do_not_share_are_refused() -> None:

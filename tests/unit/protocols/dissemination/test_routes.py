@@ -260,11 +260,11 @@ def residue(table: Table) -> dict[str, Any]:
         "topics": table.topics,
         "interests": table.subscriptions,
         "tree": table._tree._root.branches,
-        "patterns": table._whole._tree._root.branches,
-        "exact": table._whole._exact,
+        "patterns": table.filed._whole._tree._root.branches,
+        "exact": table.filed._whole._exact,
         "shared": table._shared,
-        "audiences": table._by_pattern,
-        "filtered": table._audiences._exact,
+        "audiences": table.filed._by_pattern,
+        "filtered": table.filed._audiences._exact,
         "destinations": table.slots._numbers,
     }
 
@@ -394,7 +394,7 @@ def test_whose_access_changes_moves_to_another_audience_and_all_of_it_can_be_rem
     for each in (filtered, whole):
         table.remove(each)
     assert not route(table, "b").is_wanted
-    assert table._by_pattern == {}
+    assert table.filed._by_pattern == {}
 
 
 def test_a_denied_flow_is_forgotten_with_the_routes_of_its_topic() -> None:
@@ -411,11 +411,11 @@ def test_a_denied_flow_is_forgotten_with_the_routes_of_its_topic() -> None:
 
 DAMAGES: dict[str, Callable[[Table], object]] = {
     "is filed under another number": lambda table: table.topics.update({topic_id("z"): table.topics[topic_id("a/b")]}),
-    "is not as it was": lambda table: table._whole.add("a/b", 9, interest(9, "a/b")),
+    "is not as it was": lambda table: table.filed.add(interest(9, "a/b")),
     "has a route of its own": lambda table: table._tables[1].routes.update({flow("a/b"): Route((), ())}),
     "does not know of a flow": lambda table: table.topics[topic_id("a/b")].remembered.clear(),
     "an audience of interests that are gone": lambda table: table.subscriptions.pop(2),
-    "still paid for": lambda table: table.evaluated_for.update({A: 1}),
+    "still paid for": lambda table: table.filed.evaluated_for.update({A: 1}),
 }
 
 

@@ -166,7 +166,8 @@ def test_too_many_filters_that_are_evaluated_for_the_same_events_are_refused() -
     desk.withdraw(0)
     while desk.subscriptions.tidy(1):
         pass
-    assert (desk.table.evaluated, desk.table.evaluated_for, desk.table.is_loaded) == (0, {}, False)
+    filed = desk.table.filed
+    assert (filed.evaluated, filed.evaluated_for, filed.is_loaded) == (0, {}, False)
 
 
 def test_one_client_leaves_others_their_share_of_evaluation() -> None:
