@@ -4,16 +4,13 @@ Real processes: 22 brokers in three clusters, four publishers and four subscribe
 then at once, which is the control: it shows what is lost without colours.
 """
 
-import asyncio
 import datetime
 import os
 import statistics
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
-from random import Random
 from typing import Annotated, Any
 
 import matplotlib as mpl
@@ -23,19 +20,17 @@ from matplotlib import pyplot
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.colours.load import Figures, Load
-from benchmarks.colours.running import Link, Network, clusters, running, write
+from benchmarks.colours.load import Figures
+from benchmarks.colours.loaded import SIZES, under_load
+from benchmarks.colours.machines import audit, memory, waves
+from benchmarks.colours.running import clusters, running, write
 from stentor.bench import machine
-from stentor.model.colours.wave_messages import Ack, Rotate
-from stentor.wire import frame
 
 mpl.use("Agg")  # a picture in a file, on machines without a screen too
 
 RESULTS = Path(__file__).parents[1] / "results" / "colours"
-_SIZES = (7, 7, 8)
 _MANY = 15  # brokers of a cluster, all of them linked: enough for a hundred links
 _CHANGES = 100
-_QUIET = 6.0  # seconds before anything happens
 _PARTS = ("routes", "profiles", "pointers", "rounds")
 
 
@@ -46,46 +41,13 @@ class Results(msgspec.Struct):
     machine: machine.MachineDescription
     settings: dict[str, float]
     under_load: dict[str, Figures] = {}
+    plans: dict[str, float] = {}
     many: dict[str, float] = {}
     healing: dict[str, list[dict[str, float]]] = {}
     waves: dict[str, float] = {}
+    memory: dict[str, float] = {}
+    audit: dict[str, float] = {}
     noise_cores: dict[str, float] = {}
-
-
-def under_load(folder: Path, plans: int, rate: float) -> dict[str, Figures]:
-    """Rates and delays before plans, during plans, and during the same changes at once."""
-    brokers, links = clusters(*_SIZES)
-    random = Random(1)
-    inner = [link for link in links if link[0].split("/")[0] == link[1].split("/")[0]]
-    drawn = [random.choice(inner) for _ in range(plans)]
-
-    async def play(network: Network) -> dict[str, Figures]:
-        load = Load(network.urls, brokers[3::6], brokers[::6], rate)
-        spans: dict[str, tuple[float, float]] = {}
-
-        async def during(name: str, work: Callable[[], Any]) -> None:
-            begin = time.perf_counter()
-            await asyncio.to_thread(work)
-            spans[name] = begin, time.perf_counter()
-            await asyncio.sleep(1.0)
-
-        async with asyncio.TaskGroup() as group:
-            await load.begin(group)
-            await asyncio.sleep(2.0)
-            await during("quiet", lambda: time.sleep(_QUIET))
-            await during("plans", lambda: _toggle(network, drawn))
-            await during("at once", lambda: _toggle(network, drawn, "--at-once"))
-            load.end()
-        return {name: load.figures(*span) for name, span in spans.items()}
-
-    with running(write(folder / "stentor.toml", brokers, links)) as network:
-        return asyncio.run(play(network))
-
-
-def _toggle(network: Network, links: list[Link], *options: str) -> None:
-    for near, far in links:
-        network.say("link", "remove", near, far, *options)
-        network.say("link", "add", near, far, "--cost", "1", *options)
 
 
 def many(folder: Path) -> dict[str, float]:
@@ -100,7 +62,7 @@ def many(folder: Path) -> dict[str, float]:
 
 def healing(folder: Path, trials: int) -> dict[str, list[dict[str, float]]]:
     """In how many rounds and seconds damage heals, of each part of the memory of some brokers."""
-    brokers, links = clusters(*_SIZES)
+    brokers, links = clusters(*SIZES)
     found: dict[str, list[dict[str, float]]] = {part: [] for part in _PARTS}
     with running(write(folder / "stentor.toml", brokers, links)) as network:
         for part in _PARTS:
@@ -110,28 +72,26 @@ def healing(folder: Path, trials: int) -> dict[str, list[dict[str, float]]]:
     return found
 
 
-def waves() -> dict[str, float]:
-    """The bytes of a wave message and its answer if nothing has changed, with long names."""
-    name = "continent/country/campus/broker-17"
-    scope = name.rpartition("/")[0]
-    rotate = Rotate(scope=scope, round=2**40, root=name, rank=4095, depth=3, manifest=2**63)
-    answer = Ack(scope=scope, round=2**40, is_complete=True, brokers=64, height=5, confirmed=2**64 - 1, free=name)
-    return {"rotate_bytes": len(frame.encode(rotate)), "ack_bytes": len(frame.encode(answer))}
-
-
 def main(
     plans: Annotated[int, typer.Option(min=1, help="Links that are taken away and put back under load.")] = 20,
-    rate: Annotated[float, typer.Option(min=1, help="Events a second of each of four publishers.")] = 500.0,
+    rate: Annotated[
+        float,
+        typer.Option(min=0, help="Events a second of each of four publishers; 0: 80 % of the most without drops."),
+    ] = 0.0,
     trials: Annotated[int, typer.Option(min=1, help="Damages of each part.")] = 5,
-    only: Annotated[str, typer.Option(help="Parts, comma-separated: load, many, healing, waves. Default: all.")] = "",
+    only: Annotated[
+        str, typer.Option(help="Parts, comma-separated: load, many, healing, waves, memory, audit. Default: all.")
+    ] = "",
     out: Annotated[str, typer.Option(help="Name of the JSON and the PNG in benchmarks/results/colours.")] = "colours",
 ) -> None:
     """Measure what colours cost and save, and write benchmarks/results/colours/NAME.json."""
-    parts: dict[str, tuple[str, Callable[[Path], Any]]] = {
-        "load": ("under_load", lambda folder: under_load(folder, plans, rate)),
-        "many": ("many", many),
-        "healing": ("healing", lambda folder: healing(folder, trials)),
-        "waves": ("waves", lambda _: waves()),
+    parts: dict[str, Callable[[Path], dict[str, Any]]] = {
+        "load": lambda folder: dict(zip(("under_load", "plans"), under_load(folder, plans, rate), strict=True)),
+        "many": lambda folder: {"many": many(folder)},
+        "healing": lambda folder: {"healing": healing(folder, trials)},
+        "waves": lambda _: {"waves": waves()},
+        "memory": lambda _: {"memory": memory()},
+        "audit": lambda _: {"audit": audit()},
     }
     chosen = [part.strip() for part in only.split(",") if part.strip()] or list(parts)
     if unknown := [part for part in chosen if part not in parts]:
@@ -140,10 +100,10 @@ def main(
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     results = Results(now, machine.describe(), {"plans": plans, "rate": rate, "trials": trials})
     for part in chosen:
-        field, measure = parts[part]
         noise = machine.Noise()
         with console.status(part), tempfile.TemporaryDirectory() as folder:
-            setattr(results, field, measure(Path(folder)))
+            for field, measured in parts[part](Path(folder)).items():
+                setattr(results, field, measured)
         results.noise_cores[part] = round(noise.cores(), 2)
     _show(results, console)
     RESULTS.mkdir(parents=True, exist_ok=True)
@@ -168,6 +128,7 @@ def _show(results: Results, console: Console) -> None:
             )
         console.print(f"Links that go and come back, {results.settings['plans']:.0f} times, under load")
         console.print(table)
+        _show_plans(results.plans, quiet, console)
     if results.many:
         console.print("a plan of {changes:.0f} changes, {brokers:.0f} brokers: {seconds:.2f} s".format(**results.many))
     if results.healing:
@@ -181,6 +142,24 @@ def _show(results: Results, console: Console) -> None:
         console.print(table)
     if results.waves:
         console.print("a wave message {rotate_bytes:.0f} B, its answer {ack_bytes:.0f} B".format(**results.waves))
+    if results.memory:
+        one, every = results.memory["one_colour"], results.memory["all_colours"]
+        console.print(f"tables of one colour {one:,.0f} B, of all three {every / one:.2f} times as much")
+    if results.audit:
+        line = "{subscriptions:,.0f} subscriptions that rest: {share:.2%} of a core; none: {share_without:.2%}"
+        console.print(line.format(**results.audit))
+
+
+def _show_plans(plans: dict[str, float], quiet: Figures, console: Console) -> None:
+    console.print("{rate:,.0f} events/s of each publisher".format(**plans))
+    console.print(
+        "a plan took {seconds_median:.3f} s (median of {plans:.0f}), of which events waited {held_median:.3f} s, at "
+        "most {held_most:.3f} s".format(**plans)
+    )
+    times = plans["elsewhere_p99_ms"] / quiet["p99_ms"]
+    console.print(
+        f"flows through no cluster with a plan: p99 {plans['elsewhere_p99_ms']:.1f} ms, {times:.2f} times the quiet one"
+    )
 
 
 def _draw(results: Results, path: Path) -> None:

@@ -40,6 +40,23 @@ def write(path: Path, brokers: Sequence[str], links: Sequence[Link], costs: dict
     return path
 
 
+class Operator:
+    """Changes links, one after the other."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+
+    def change(self, what: str, link: Link, how: str) -> tuple[float, float]:
+        """Return how many seconds the plan took, and in how many of them events waited."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        print(what, *link, how, file=self._process.stdin, flush=True)
+        answer = self._process.stdout.readline().split()
+        if len(answer) != len(("seconds", "held")):
+            raise RuntimeError(f"a link could not be changed: {what} {' '.join(link)}, {how}")
+        return float(answer[0]), float(answer[1])
+
+
 class Network:
     """A network that runs."""
 
@@ -58,6 +75,16 @@ class Network:
 
     def tell(self, *command: str) -> Any:
         return json.loads(self.say(*command, "--json"))
+
+    @contextmanager
+    def operator(self) -> Iterator["Operator"]:
+        """Run an operator until the `with` ends."""
+        command = [sys.executable, "-m", "benchmarks.colours.operator", next(iter(self.urls.values()))]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+            try:
+                yield Operator(process)
+            finally:
+                process.terminate()
 
     def is_legal(self) -> bool:
         found = self.tell("map")["network"]

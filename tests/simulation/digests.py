@@ -15,7 +15,7 @@ SEEDS = {  # how many, and how many at a time: a sample of which `make soak` has
     "access": (100, 20),
     "broker": (100, 20),
     "colours": (18, 3),
-    "damage": (8, 2),
+    "damage": (6, 2),
     "delivery": (100, 20),
     "fabric": (60, 10),
     "fuzz": (60, 20),  # each has some 250 messages

@@ -238,7 +238,8 @@ def _progress(view: PlanView) -> str:
             waits = f": {view.reason}" if view.reason else ""
             return f"prepared {view.prepared} of {view.brokers} ({took}){waits}"
         case PlanPhase.DONE | PlanPhase.UNDONE:
-            return f"{view.phase.value} in {took}" + (f": {view.reason}" if view.reason else "")
+            held = f", events held for {view.held:.2f} s at most" if view.phase is PlanPhase.DONE else ""
+            return f"{view.phase.value} in {took}{held}" + (f": {view.reason}" if view.reason else "")
         case _:
             return f"{view.phase.value} ({took})"
 

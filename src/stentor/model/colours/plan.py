@@ -135,4 +135,5 @@ class PlanView(msgspec.Struct, frozen=True, kw_only=True):
     prepared: int = 0  # of these
     in_doubt: int = 0  # parcels that were under way by the topology before it when the deadline ended the wait
     seconds: float = 0.0  # that it has taken so far, or took
+    held: float = 0.0  # of these, the ones since its switch: longer no event waits that it concerns
     reason: str = ""  # why it waits, or was undone

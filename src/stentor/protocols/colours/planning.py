@@ -41,6 +41,7 @@ class _RunningPlan:
         "plan",
         "prepared",
         "reason",
+        "switched_at",
     )
 
     def __init__(self, plan: TopologyPlan, phase: PlanPhase, now: int) -> None:
@@ -48,6 +49,7 @@ class _RunningPlan:
         self.phase = phase
         self.began_at = now
         self.phase_at = now  # when its phase began
+        self.switched_at = now if phase is PlanPhase.DRAINING else None  # when events began to be held, if they are
         self.next_at = now  # when the next poll is due
         self.pause_ns = _FIRST_PAUSE_NS
         self.last_sums: tuple[int, int] | None = None  # what the last poll found, if all had answered
@@ -58,6 +60,7 @@ class _RunningPlan:
         """Take out what cannot be: times that lie ahead would hold the plan up."""
         self.began_at = min(self.began_at, now)
         self.phase_at = min(self.phase_at, now)
+        self.switched_at = None if self.switched_at is None else min(self.switched_at, now)
         self.next_at = min(self.next_at, now + _LONGEST_PAUSE_NS)
         self.pause_ns = min(max(self.pause_ns, _FIRST_PAUSE_NS), _LONGEST_PAUSE_NS)
 
@@ -65,6 +68,8 @@ class _RunningPlan:
         assert phase in PHASE_TRANSITIONS[self.phase], f"a plan that is {self.phase.value} cannot be {phase.value}"
         self.phase = phase
         self.phase_at = self.next_at = now
+        if phase is PlanPhase.SWITCHING:
+            self.switched_at = now
         self.pause_ns = _FIRST_PAUSE_NS
         self.last_sums = None
         self.reason = ""
@@ -78,6 +83,7 @@ class _RunningPlan:
             prepared=self.prepared,
             in_doubt=in_doubt,
             seconds=(now - self.began_at) / SECOND,
+            held=0.0 if self.switched_at is None else (now - self.switched_at) / SECOND,
             reason=self.reason,
         )
 
