@@ -1,5 +1,6 @@
 """The command line. Exit codes: 0 done, 1 failed, 2 wrong use or input, 3 no broker there, 4 refused, 130 Ctrl-C."""
 
+import gc
 import os
 import sys
 from contextlib import suppress
@@ -9,10 +10,14 @@ from stentor.model.errors import Closed, InvalidInput, Refused, StentorError, Un
 
 def main() -> None:
     """The `stentor` command: every error of ours is one readable message and an exit code that means something."""
+    gc.disable()  # what is imported stays: to look for garbage in it took a sixth of the start of a command
     from stentor.cli.main import build, named  # heavy: only for people
 
     try:
-        build(named(sys.argv[1:]))()
+        command = build(named(sys.argv[1:]))
+        gc.freeze()
+        gc.enable()
+        command()
     except StentorError as error:
         _say(error)
         sys.exit(exit_code(error))
