@@ -1,6 +1,6 @@
 """A network under load whose memory is damaged: events flow again within the bound, and those elsewhere never stopped.
 
-Real brokers in one or two levels, with clients that subscribe and publish all the time. What some or all brokers
+Real brokers in one to three levels, with clients that subscribe and publish all the time. What some or all brokers
 remember is scrambled, any part of it: what they know of each other, of their clients, of plans and of their links.
 Once the bound is over, everything that is published is delivered, once and in order. Meanwhile nothing is lost between
 clients whose events go by no damaged broker: `collateral`. A broker that fails at its damaged memory is started again,
@@ -47,6 +47,7 @@ class _Ordeal(NamedTuple):
 class _Play(LoadedNetwork):
     """The network, and what it has to heal itself of."""
 
+    depths = (1, 1, 1, 2, 2, 2, 2, 3)  # bounds add up over levels, and so does the time that a run takes
     pauses = (20 * MILLISECOND, 200 * MILLISECOND)
 
     def __init__(self, seed: int, keep_trace: bool) -> None:

@@ -62,6 +62,7 @@ class PlanDrawn(Input, frozen=True, tag="plan drawn"):
 class LoadedNetwork:
     """The world with its players: real brokers in several levels, and clients that publish all the time."""
 
+    depths: Sequence[int] = (1, 1, 2, 2, 3, 4)  # levels, of which one is drawn
     pauses = _PAUSES  # nanoseconds between two events of a publisher
     _with_exits: Sequence[str] = ()  # units of which several exits cost the same
 
@@ -71,7 +72,7 @@ class LoadedNetwork:
         weather = LinkFaults(mean_delay=random.choice((MILLISECOND, 20 * MILLISECOND, 60 * MILLISECOND)))
         self.world = world = World(seed, Faults(weather=weather), keep_trace=keep_trace)
         self.oracle = DeliveryOracle(world.anomalies)
-        self.topology = Topology(random, random.choice((1, 1, 2, 2, 3, 4)), _draw_size(random))
+        self.topology = Topology(random, random.choice(self.depths), _draw_size(random))
         self._add_exits(seed)
         self.forwarding = draw_forwarding(seed, self.topology.scopes())
         # with ports, as orders have them: a start that finds a link to something else in its log does not open it
