@@ -252,6 +252,7 @@ def explained(network: Fabric, *arguments: str) -> tuple[set[str], list[dict[str
     while waiting:
         station = waiting.pop()
         stations.append(station)
+        assert station["explanation"] is not None, f"{station['broker']} did not answer in time"
         waiting += [leg["station"] for leg in station["onward"] if leg["station"] is not None]
     return {client for each in stations for client in each["explanation"]["clients"]}, stations
 
