@@ -62,6 +62,18 @@ def the_old_colour_is_forgotten_with_the_switch(patch: pytest.MonkeyPatch) -> No
     patch.setattr(AnnouncedPlan, "side", forgetful)
 
 
+def links_are_closed_with_the_switch(patch: pytest.MonkeyPatch) -> None:
+    original = ScopePlanWork.switch
+
+    def hasty(self: ScopePlanWork) -> None:
+        original(self)
+        for change in self._own_changes():
+            if change.goes:
+                self._links.close_link(change)
+
+    patch.setattr(ScopePlanWork, "switch", hasty)
+
+
 def nobody_waits_for_links(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ScopePlanWork, "complaint", lambda _: "")
 
@@ -124,6 +136,7 @@ MUTATIONS: list[tuple[Mutate, str, set[str]]] = [
     (events_get_the_new_colour, "plans", LOST),
     (all_colours_have_the_topology_after_the_plan, "plans", LOST),
     (the_old_colour_is_forgotten_with_the_switch, "plans", MEANING),
+    (links_are_closed_with_the_switch, "plans", LOST),
     (nobody_waits_for_links, "plans", LOST | {"plan"}),
     (links_of_a_tree_cost_what_others_do, "plans", {"off-tree"}),
     (exits_are_chosen_anew_for_each_event, "plans", {"moved-exit"}),

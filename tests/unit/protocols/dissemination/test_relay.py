@@ -24,7 +24,7 @@ from stentor.protocols.dissemination.routes import FlowTable
 from stentor.protocols.dissemination.subscriptions import SubscriptionList, Subscriptions
 from stentor.wire import block
 from stentor.wire.block import Block
-from stentor.wire.parcel import MOST_HOPS, head, label, parse, wrap
+from stentor.wire.parcel import MOST_HOPS, Stamp, head, label, parse, read_ways, ways_of, wrap
 from stentor.wire.run import split
 
 SCHEMA = Schema(("n",), (Kind.INTEGER,))
@@ -161,6 +161,24 @@ def test_a_relay_hands_on_without_looking() -> None:
     assert desk.sent("b3") == []
     assert desk.delivered() == []
     assert desk.relay.matched == 0
+
+
+@pytest.mark.req("CO-06", "CO-16")
+def test_below_the_level_of_a_link_a_parcel_gets_the_colours_of_whoever_takes_it_in() -> None:
+    desk = Desk()
+    desk.reach(b2={0: 1 << B2, 2: 1 << SOUTH}, hall={1: 1 << HALL})
+    tables = desk.relay._tables
+    coloured = RoutingTables((2, 1, 0), tables.sides, tables._compute, tables.held)
+    desk.relay.adopt(coloured, {hop.name: hop for hop in desk.hops.values()})
+    inner = events(1)
+    for came, goes, masks, told, kept in (
+        ("hall", "b2", {2: 1 << SOUTH}, (0, 2, 1), (2, 2, 1)),  # in transit: ours inside the cluster, theirs outside
+        ("b2", "hall", {1: 1 << HALL}, (1, 2, 1), (0, 2, 1)),  # nobody outside knows what our colours mean
+    ):
+        address = label(masks, Stamp(ways_of(told, desk.hops[came].level)))
+        desk.receive(came, head(address, len(inner), 1, 0, 5, MATCHINGS) + inner)
+        parcel = parse(bytes(desk.boxes[goes].fresh[0][0]), 0)
+        assert read_ways(parcel.ways).colours[:3] == kept
 
 
 @pytest.mark.req("GE-09")
