@@ -11,6 +11,7 @@ from tests.simulation.test_seeds import OPEN
 from stentor.simulation.scenarios import SCENARIOS
 
 _FIRST = {
+    "what_was_acknowledged_is_forgotten_by_a_restart": 303,
     "facts_are_not_checked": 470,
     "any_number_of_shortcuts": 145,
     "no_two_way_check": 289,

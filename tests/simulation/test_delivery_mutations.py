@@ -395,6 +395,10 @@ def who_moves_listens_to_its_former_unit(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ListenControl, "enter_unit", settle)
 
 
+def what_was_acknowledged_is_forgotten_by_a_restart(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(PublisherLives, "write_down", always([]))
+
+
 def lives_are_not_compared(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(NameHolders, "check", always(None))
     patch.setattr(NameHolders, "claim", always([]))
@@ -696,6 +700,7 @@ RARE: list[tuple[Mutate, set[str]]] = [  # seen in every hundredth seed, or so
     (topics_of_one_name_are_one, {"former-topic", "not-converged"}),
     (closed_lives_leave_no_word, {"told-too-little"}),
     (nobody_ends_a_topic_that_was_deleted_elsewhere, {"former-topic"}),
+    (what_was_acknowledged_is_forgotten_by_a_restart, {"gave-up-acknowledged"}),
 ]
 
 

@@ -16,6 +16,7 @@ from stentor.model.stored.record import RecordHeader, RecordKind, StreamId
 from stentor.model.stored.span import Span, Spans
 from stentor.protocols.delivery.repository.registry import top_of
 from stentor.protocols.delivery.repository.registry_records import subscription_values
+from stentor.simulation.checkers.heard_acknowledgements import HeardAcknowledgements
 from stentor.simulation.checkers.stored_times import Key as Key
 from stentor.simulation.checkers.stored_times import StoredTimes
 from stentor.simulation.clients.workload import Condition
@@ -188,6 +189,7 @@ class DeliveryHistory:
         self.pages: dict[str, SubscriberHistory] = {}
         self.former: set[StreamId] = set()  # what was published before the topic was deleted and created again
         self.stored_times = StoredTimes(self.accuse)
+        self.acknowledgements = HeardAcknowledgements(self.accuse, self._is_kept_elsewhere)
         self.calm = False  # nothing keeps repositories from hearing each other
         self.hold = False  # events must not be seen outside of a top-level unit before they are stored in it
         self.accepted: set[Key] = set()  # whose loss somebody accepted
@@ -298,6 +300,9 @@ class DeliveryHistory:
         """Whether any of those that had it must still have it."""
         return any(self.disks[name].keeps(key) for name in holders)
 
+    def _is_kept_elsewhere(self, repository: str, key: Key) -> bool:
+        return key not in self.accepted and self.is_kept(key, [name for name in self.disks if name != repository])
+
     # ---- repositories
 
     def delete(self) -> None:
@@ -320,6 +325,7 @@ class DeliveryHistory:
                 if key in self.promises and not self.is_kept(key, others) and not self.has_expired(key):
                     self.accuse("lost-write", f"{repository} left with the only copy of {key}")
         self.disks[repository].wipe()
+        self.acknowledgements.forget(repository)
 
     def collect(self, repository: str, stream: StreamId, floor: int) -> None:
         """It forgets what it has of a stream up to here. Whoever lags may do so because another one has."""

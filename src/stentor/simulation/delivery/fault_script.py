@@ -6,6 +6,7 @@ from stentor.machine import MILLISECOND
 from stentor.model.control import PublisherOrder, RegistrationReceipt, TopicTask
 from stentor.model.stored.span import Span
 from stentor.protocols.delivery.transport import EventsReceived, LetterReceived
+from stentor.simulation.delivery.outliving import Outliving
 from stentor.simulation.delivery.participants import Participants
 from stentor.simulation.delivery.plan import draw_unit
 from stentor.simulation.delivery.process import TOPIC, SimProcess
@@ -29,6 +30,7 @@ class FaultScript:
         self._participants, self._world = participants, participants.world
         self._mends: dict[int, Callable[[], None]] = {}
         self._count = 0
+        outliving = Outliving(participants, self._soon)
         self._strikes: dict[str, Callable[[], bool]] = {
             "kill": self._kill,
             "massacre": self._massacre,
@@ -52,7 +54,8 @@ class FaultScript:
             "join": self._join,
             "leave": self._leave,
             "return": self._return,
-            "outlive": self._outlive,
+            "outlive": lambda: self._outlive(outliving.begin_again),
+            "forget": lambda: self._outlive(outliving.forget),
             "revoke": self._revoke,
             "echo": self._echo,
         }
@@ -450,39 +453,9 @@ class FaultScript:
             principals=(process.principal,),
         )
 
-    def _outlive(self) -> bool:
-        """A repository is away while publishers, and perhaps subscribers, end. It comes back when publishers have begun
-        again, hears late what others have, and they die while it fetches that.
-        """
-        random, world, participants = self._world.random, self._world, self._participants
-        repository, others = (
-            self._choose_repository(),
-            [each for each in participants.serving() if not each.settings.unit],
-        )
-        if repository is None or repository.settings.unit or len(others) < 2:
-            return False
-        repository.crash("killed")
-        for subscriber in [each for each in participants.subscribers if each.alive and random.random() < 0.5]:
-            subscriber.crash()
-            self._soon(subscriber.start, 6000)
-        ended = random.randrange(100, 600) * MILLISECOND
-        back = ended + random.randrange(100, 450) * MILLISECOND
-        dying = back + random.randrange(20, 500) * MILLISECOND
-        world.after(ended, self._end_lives)
-        world.after(back, lambda: world.office.muffled.update({repository.name: world.now + random.randrange(dying)}))
-        world.after(back, repository.start)
-        world.after(dying, lambda: self._kill_all([each for each in others if each is not repository]))
-        return True
-
-    def _end_lives(self) -> None:
-        for publisher in [each for each in self._participants.publishers if each.alive]:
-            publisher.crash()
-            self._soon(publisher.start, 200)
-
-    def _kill_all(self, processes: Sequence[SimRepository]) -> None:
-        for repository in processes:
-            repository.crash("killed with others")
-            self._soon(repository.start, 6500, 3500)  # by then whoever is left has gone on without them
+    def _outlive(self, kind: Callable[[SimRepository], bool]) -> bool:
+        repository = self._choose_repository()
+        return repository is not None and kind(repository)
 
     def _revoke(self) -> bool:
         random = self._world.random

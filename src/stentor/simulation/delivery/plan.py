@@ -176,17 +176,19 @@ def draw_newcomers(random: Random, plan: DeliveryPlan) -> DeliveryPlan:
 
 
 def draw_lives(random: Random, plan: DeliveryPlan) -> DeliveryPlan:
-    """In some worlds a repository is away while publishers end, and comes back when they began again; in some, clocks
-    of publishers are set back.
+    """In some worlds a repository is away while publishers end, and comes back when they began again, or while events
+    are acknowledged, and is the last one then; in some, clocks of publishers are set back.
     """
     plan = msgspec.structs.replace(plan, clocks=random.random() < 0.2)
     if random.random() >= 0.15:
         return plan
-    strikes = sorted((*plan.strikes, (random.randrange(200, 600) * MILLISECOND, "outlive")))
+    at = random.randrange(200, 600) * MILLISECOND
     longer = random.choice((1500, 6500)) * MILLISECOND  # whoever is left alone goes on after some seconds
+    what = random.choice(("outlive", "outlive", "forget"))
+    strikes = sorted((*plan.strikes, (at, what)))
     return msgspec.structs.replace(
         plan,
-        repositories=max(plan.repositories, 2),
+        repositories=max(plan.repositories, 2 if what == "outlive" else 3),
         duration=plan.duration + longer,
         events=_longer(plan, 4),  # so that there is something to publish in several lives
         pause=100 * MILLISECOND,

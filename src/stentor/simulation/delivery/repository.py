@@ -177,6 +177,7 @@ class SimRepository(SimProcess):
 
     def crash(self, why: str = "crash") -> None:
         super().crash(why)
+        self.world.history.acknowledgements.crash(self.short, self.world.now)
         self.repository = None
         self._traces.crash()
 
@@ -220,6 +221,8 @@ class SimRepository(SimProcess):
         ):
             return
         self._came.note(happened, self.wall)
+        if self.wants_events:
+            self.world.history.acknowledgements.hear(self.short, happened, self.world.now)
         super().handle(happened)
 
     # ---- the ledger
@@ -271,7 +274,8 @@ class SimRepository(SimProcess):
 
     def written(self, commit: Commit) -> None:
         self._untold[commit.token] = [each.line for each in commit.entries if isinstance(each, Record)]
-        self.contents.store((entry.line for entry in commit.entries if isinstance(entry, Record)), self.world.now)
+        self.world.history.acknowledgements.check(self.short, self._untold[commit.token])
+        self.contents.store(self._untold[commit.token], self.world.now)
         if self.settings.unit and not self.world.history.hold:
             self._check_chosen(entry for entry in commit.entries if isinstance(entry, Record))
         for entry in commit.entries:

@@ -327,7 +327,7 @@ class Gossip:
             stream = self._log.streams[held.publisher, held.incarnation]
             if gossip.lost and held.spans and self._log.is_introduced(stream.id):
                 self._log.set_aside(stream, held.spans[-1][1])  # so that it is written down, and readers are told
-            spans = held.spans if gossip.lost else stream.readable(held.spans)
+            spans = held.spans if gossip.lost else self._lives.hopeless(stream, held.spans)
             if self._log.void(stream, spans, lost=gossip.lost) or self._log.give_up_skipped(stream, spans):
                 self._log.streams.touch(stream)
                 self.note_change(stream)

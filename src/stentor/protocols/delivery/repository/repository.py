@@ -297,6 +297,8 @@ class TopicRepository(TopicParts):
         acknowledged = ((1, event.acknowledged), *event.singles)
         key = sender, event.incarnation
         stream = self.log.order(self._step.now, key, event.first, event.last, known, acknowledged)
+        if stream is not None:
+            self.gap_closing.note_acknowledged(stream)
         publisher = self.holders.publishers.get(sender)
         if stream is not None and publisher is not None and stream.durable.covers(1, event.last):
             publisher.acknowledged = ()  # it asks again, so it has not heard

@@ -2,7 +2,8 @@
 them.
 
 Numbers that were acknowledged become void only if every member of the bundle is here and none has them, or if somebody
-accepts their loss. Until then this repository steers nobody: a subscriber would get what follows them first.
+accepts their loss; then readers are told that they are lost. Until then this repository steers nobody: a subscriber
+would get what follows them first.
 """
 
 from stentor.model.control import GossipVoid, RepositoryAck, RepositoryNak, StreamRanges
@@ -76,13 +77,26 @@ class GapClosing:
             if not missing or any(stream.wanted_from(peer.name) for peer in heard):
                 continue  # somebody has it: it will come
             awaited = [] if self._registry.terms.open else self._lives.awaited(stream)
-            is_behind |= self._is_overdue(stream, awaited) and not self._membership.is_here
+            self._state.register(self._lives.write_down(stream, awaited))
+            is_overdue = self._is_overdue(stream, awaited)
+            is_behind |= is_overdue and not self._membership.is_here
+            if is_overdue and self._membership.is_here:
+                self._write_off(stream, awaited)
             if hopeless := self._expired_gaps(stream, missing, awaited):
-                self._give_up(stream, hopeless, "debug" if self._registry.terms.open else "warning")
+                self._give_up(stream, hopeless, "debug" if self._registry.terms.open else "warning", "a gap is closed")
         if is_behind and self._state.service.is_serving:
             self._state.service.change(ServiceChange.FELL_BEHIND)
             self._state.report("error", "events are missing that were acknowledged")
             self._holders.send_all_away()
+
+    def note_acknowledged(self, stream: PublisherStream) -> None:
+        """Write down what a publisher has just told us to be acknowledged, if nobody here can send it: a moment later
+        we may be the only one that has heard of it.
+        """
+        if self._registry.terms.open or not stream.missing:
+            return
+        if not any(stream.wanted_from(peer.name) for peer in self._membership.heard):
+            self._state.register(self._lives.write_down(stream, self._lives.awaited(stream)))
 
     def accept_loss(self) -> tuple[StreamRanges, ...]:
         """Give up what holds up readiness and none of those that are heard can send, durably and at the other
@@ -93,15 +107,21 @@ class GapClosing:
         for stream in list(self._log.streams.unsettled):
             offered = [span for peer in heard for span in stream.offered_by(peer.name)]
             if awaited := _rest_of(self._lives.awaited(stream), offered):
-                self._log.set_aside(stream, awaited[-1][1])  # so that it is written down that these are void
-                found.append(self._give_up(stream, awaited, "error"))
+                found.append(self._write_off(stream, awaited))
         return (*found, *self._lives.unknown.accept_loss())
 
-    def _give_up(self, stream: PublisherStream, spans: list[Span], level: str) -> StreamRanges:
-        voided = StreamRanges(*stream.id, 0, tuple(self._log.void(stream, spans)))
+    def _write_off(self, stream: PublisherStream, awaited: list[Span]) -> StreamRanges:
+        """Give up what was acknowledged, and have readers told so."""
+        self._log.set_aside(stream, awaited[-1][1])  # so that it is written down that these are lost
+        return self._give_up(stream, awaited, "error", "acknowledged events are lost", lost=True)
+
+    def _give_up(
+        self, stream: PublisherStream, spans: list[Span], level: str, what: str, lost: bool = False
+    ) -> StreamRanges:
+        voided = StreamRanges(*stream.id, 0, tuple(self._log.void(stream, spans, lost=lost)))
         known = self._registry.publishers.get(stream.id[0])
-        self._state.report(level, "a gap is closed", publisher=known.name if known else "", events=_size(voided))
-        self._state.say(GossipVoid(self._topic, self._settings.name, voids=(voided,)))
+        self._state.report(level, what, publisher=known.name if known else "", events=_size(voided))
+        self._state.say(GossipVoid(self._topic, self._settings.name, voids=(voided,), lost=lost))
         self._state.streams.touch(stream)
         self._gossip.note_change(stream)
         return voided
@@ -114,20 +134,17 @@ class GapClosing:
         return bool(awaited) and now - max(stream.lost, self._membership.turned_at) >= soon
 
     def _expired_gaps(self, stream: PublisherStream, missing: list[Span], awaited: list[Span]) -> list[Span]:
-        """What is missing of a stream and has been waited for long enough."""
+        """What is missing of a stream, was never acknowledged, and has been waited for long enough."""
         settings, membership = self._settings, self._membership
         if self._registry.terms.open:
             return missing  # what was sent after it is here, and nobody sends it again
         missing = stream.undamaged(missing)
         if self._egress.waits(membership.living):
             return []
-        everyone = membership.is_here
-        hopeless = awaited if everyone and self._is_overdue(stream, awaited) else []
         silence = self._step.now - max(stream.publisher_heard_at, stream.changed_at, membership.turned_at)
-        anew = everyone and not self._registry.is_current(*stream.id)  # one that is away may have it
-        if membership.since and silence >= (settings.void_anew if anew else settings.void_after):
-            hopeless = hopeless + _rest_of(missing, awaited)
-        return hopeless
+        anew = membership.is_here and not self._registry.is_current(*stream.id)  # one that is away may have it
+        is_over = membership.since and silence >= (settings.void_anew if anew else settings.void_after)
+        return _rest_of(missing, awaited) if is_over else []
 
 
 def _size(held: StreamRanges) -> int:

@@ -7,11 +7,14 @@ store anything of the new life; what comes before the fact waits for it. So a re
 earlier lives into places before those of the new one.
 """
 
+from collections.abc import Iterable
+from itertools import pairwise
+
 from stentor.model.communication import end_name
 from stentor.model.control import Recovery
 from stentor.model.errors import Refusal, Refused
 from stentor.model.stored.record import Fact, StreamId
-from stentor.model.stored.span import Span
+from stentor.model.stored.span import Span, Spans
 from stentor.protocols.delivery.repository.registry_records import PublisherEnds
 from stentor.protocols.delivery.repository.serving.unknown_lives import UnknownLives
 from stentor.protocols.delivery.repository.storing.publisher_stream import PublisherStream
@@ -23,7 +26,7 @@ class PublisherLives:
     """The lives of all publishers of one topic, as one repository knows them."""
 
     def __init__(self, state: TopicState, unknown: UnknownLives) -> None:
-        self._log, self._registry = state.log, state.registry
+        self._log, self._registry, self._bundle = state.log, state.registry, state.bundle
         self.unknown = unknown
         self._fixed: dict[int, int] = {}  # the newest life of each publisher before which we have said what we know
         # What was to be set aside when we last looked: whoever tells of a newer life may never have heard of it.
@@ -129,10 +132,42 @@ class PublisherLives:
         missing = stream.undamaged(stream.missing)
         if not missing:
             return []
-        known = self._registry.publishers.get(stream.id[0])
+        acknowledged = self._acknowledged(stream)
+        return [part for gap in missing for part in acknowledged.within(*gap)]
+
+    def _acknowledged(self, stream: PublisherStream) -> Spans:
+        """Return what its publisher does not have any more, or will not have: what is on as many others as an event
+        must be on is acknowledged, although we may not hear it from the publisher. With a single copy nobody promises
+        that its events outlive a repository.
+        """
+        known, copies = self._registry.publishers.get(stream.id[0]), self._registry.terms.copies
         acknowledged = stream.acknowledged.copy()
         acknowledged.add(1, dict(known.ends).get(stream.id[1], 0) if known is not None else 0)
-        return [part for gap in missing for part in acknowledged.within(*gap)]
+        if copies > 1:
+            acknowledged.update(_on_several(stream, copies, self._bundle.same_unit_peers))
+        return acknowledged
+
+    def write_down(self, stream: PublisherStream, awaited: list[Span]) -> list[Fact]:
+        """Raise the end of a life to what is awaited of it, so that a restart does not forget it, and others who never
+        heard of it do not give it up. Whoever resumes a life sends it again.
+        """
+        publisher, life = stream.id
+        known = self._registry.publishers.get(publisher)
+        if not awaited or known is None or life in known.resumed or not self._registry.is_introduced(publisher, life):
+            return []
+        acknowledged = self._acknowledged(stream)
+        acknowledged.update(stream.stored)
+        end = acknowledged.upto()
+        return (
+            []
+            if end <= dict(known.ends).get(life, 0)
+            else self._registry.fix_ends(publisher, self._merged(publisher, {life: end}))
+        )
+
+    def hopeless(self, stream: PublisherStream, voids: Iterable[Span]) -> list[Span]:
+        """Return what another repository was right to give up: it may not have heard that some was acknowledged."""
+        awaited = Spans(self.awaited(stream))
+        return [rest for span in stream.readable(voids) for rest in awaited.missing(*span)]
 
     @property
     def is_waiting(self) -> bool:
@@ -148,3 +183,14 @@ class PublisherLives:
                 name = self._registry.publishers[publisher].name if publisher in self._registry.publishers else ""
                 found.setdefault(name, []).extend((life, *span) for span in awaited)
         return found
+
+
+def _on_several(stream: PublisherStream, copies: int, others: Iterable[str]) -> Spans:
+    """Return what we lack and at least as many of these others have as there must be copies."""
+    found = [Spans() for _ in range(copies)]  # what one of them has, what two have, and so on
+    for name in others:
+        theirs = Spans(stream.wanted_from(name))
+        for fewer, more in reversed(list(pairwise(found))):
+            more.update(part for span in fewer for part in theirs.within(*span))
+        found[0].update(theirs)
+    return found[-1]

@@ -10,7 +10,9 @@ from stentor.model.control import (
     GossipFacts,
     GossipRequest,
     GossipState,
+    GossipVoid,
     Migrate,
+    Persistent,
     PublisherOrder,
     Recovery,
     RecoveryResponse,
@@ -418,3 +420,64 @@ def test_events_of_a_life_wait_for_the_fact_that_tells_of_it() -> None:
     assert log.stored == 1, "what came from the publisher; what another repository has is asked for again"
     log.fetch(1, block(1))
     assert log.stored == 2
+
+
+def forgetful() -> PaperBundle:
+    """r1 heard that the shop's 1 … 3 are acknowledged, which it lacks, and is alone with that."""
+    bundle = PaperBundle("r1", "r2", "r3")
+    bundle.recover("publisher", "shop", "r1")
+    bundle.kill("r2")
+    bundle.kill("r3")
+    bundle.arrive(block(4))
+    bundle.say("publisher", "shop", PublisherOrder(TOPIC, "shop", incarnation=5, first=4, last=4, acknowledged=3))
+    return bundle
+
+
+@pytest.mark.req("RD-30")
+def test_a_restart_does_not_forget_what_was_acknowledged() -> None:
+    bundle = forgetful()
+    bundle.kill("r1")
+    bundle.start("r1")
+    bundle.pass_time(60_000)
+    assert not is_ready(bundle, "r1")
+    assert bundle.repositories["r1"].status(bundle.now)["awaits"] == {"shop": [(5, 1, 3)]}
+
+
+@pytest.mark.req("RD-30")
+def test_a_void_of_one_that_never_heard_of_an_acknowledgement_is_not_believed() -> None:
+    bundle = forgetful()
+    void = GossipVoid(TOPIC, "r2", voids=(StreamRanges(SHOP, 5, 0, ((1, 3),)),))
+    bundle.step("r1", LetterReceived(publisher_id(KEEPER, repository_name("r2")), [void], ()))
+    bundle.pass_time(60_000)
+    assert bundle.repositories["r1"].status(bundle.now)["awaits"] == {"shop": [(5, 1, 3)]}
+
+
+@pytest.mark.req("RD-30")
+def test_one_that_never_heard_of_an_acknowledgement_learns_of_it_before_it_gives_up() -> None:
+    bundle = forgetful()
+    bundle.start("r2")
+    bundle.pass_time(60_000)
+    assert bundle.repositories["r2"].status(bundle.now)["awaits"] == {"shop": [(5, 1, 3)]}
+    assert not is_ready(bundle, "r2")
+
+
+@pytest.mark.req("RD-30")
+def test_events_that_enough_others_have_count_as_acknowledged() -> None:
+    bundle = PaperBundle("r1", "r2", "r3", copies=2)
+    bundle.recover("publisher", "shop", "r1")
+    stream = bundle.repositories["r1"].log.streams[SHOP, 5]
+    stream.learn("r2", ((1, 3),))
+    stream.learn("r3", ((2, 4),))
+    assert bundle.repositories["r1"].lives.awaited(stream) == [(2, 3)]
+
+
+@pytest.mark.req("RD-30")
+def test_readers_are_told_of_acknowledged_events_whose_loss_is_accepted() -> None:
+    bundle = outlived()
+    bundle.pass_time(60_000)
+    bundle.owner("r1", TopicTask.ACCEPT_LOSS)
+    bundle.pass_time(4000)
+    bundle.recover("subscriber", "billing", "r1", since="beginning")
+    bundle.pass_time(1000)
+    lost = {held for told in bundle.told(Persistent, "billing") for held in told.lost}
+    assert lost == {StreamRanges(SHOP, 5, 0, ((1, 3),))}
