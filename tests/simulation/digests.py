@@ -4,6 +4,7 @@ again, with `make digests`, and says so.
 """
 
 import json
+import sys
 from collections import defaultdict
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -90,13 +91,16 @@ def _run(chunk: tuple[str, int, int]) -> list[Outcome]:
     return [SCENARIOS[name].run(seed) for seed in range(first, first + count)]
 
 
-def main() -> None:
-    """Run all seeds, on all cores, and write the files, unless a seed fails."""
-    found: dict[str, list[str]] = defaultdict(list)
-    witnesses: dict[str, dict[str, int]] = {name: {} for name in FAULTS}
+def main(*chosen: str) -> None:
+    """Run all seeds, or those of the chosen scenarios, on all cores, and write the files, unless a seed fails."""
+    names = chosen or tuple(FAULTS)
+    found = defaultdict(list, {name: digests for name, digests in load().items() if name not in names})
+    witnesses = {name: seeds for name, seeds in load_witnesses().items() if name not in names}
+    witnesses |= {name: {} for name in names}
+    chunks = [chunk for chunk in CHUNKS if chunk[0] in names]
     failing: list[str] = []
     with ProcessPoolExecutor() as pool:
-        for (name, _, _), outcomes in zip(CHUNKS, pool.map(_run, CHUNKS), strict=True):
+        for (name, _, _), outcomes in zip(chunks, pool.map(_run, chunks), strict=True):
             found[name] += [shorten(outcome.digest) for outcome in outcomes]
             for outcome in outcomes:
                 if outcome.anomalies:
@@ -107,11 +111,11 @@ def main() -> None:
         raise SystemExit("\n".join(["nothing is written, because these seeds fail:", *failing]))
     rows = {
         name: [" ".join(digests[at : at + _ROW]) for at in range(0, len(digests), _ROW)]
-        for name, digests in found.items()
+        for name, digests in sorted(found.items())
     }
     FILE.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
     WITNESSES.write_text(json.dumps(witnesses, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])
