@@ -11,7 +11,9 @@ class Outliving:
     """Two strikes on those that serve everyone; `soon` has a mend happen at most and at least so many ms later."""
 
     def __init__(self, participants: Participants, soon: Callable[[Callable[[], None], int, int], None]) -> None:
-        self._participants, self._world, self._soon = participants, participants.world, soon
+        self._participants = participants
+        self._world = participants.world
+        self._soon = soon
 
     def begin_again(self, repository: SimRepository) -> bool:
         """Publishers, and perhaps subscribers, end while a repository is away. It comes back when publishers have begun

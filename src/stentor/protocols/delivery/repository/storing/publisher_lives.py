@@ -26,7 +26,9 @@ class PublisherLives:
     """The lives of all publishers of one topic, as one repository knows them."""
 
     def __init__(self, state: TopicState, unknown: UnknownLives) -> None:
-        self._log, self._registry, self._bundle = state.log, state.registry, state.bundle
+        self._log = state.log
+        self._registry = state.registry
+        self._bundle = state.bundle
         self.unknown = unknown
         self._fixed: dict[int, int] = {}  # the newest life of each publisher before which we have said what we know
         # What was to be set aside when we last looked: whoever tells of a newer life may never have heard of it.
