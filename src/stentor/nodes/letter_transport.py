@@ -194,6 +194,7 @@ class LetterTransport:
                     told += self._open_if_heard()
                     continue
                 case Disconnect():
+                    self.linked = False  # what is traced from now on waits behind what the next link gets again
                     told.append(LinkDown(effect.reason))
                     continue
                 case Refuse():

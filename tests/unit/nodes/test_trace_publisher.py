@@ -136,6 +136,26 @@ def test_traces_that_were_lost_with_a_link_come_over_the_next_one(new_stage: "ty
     assert [row["first"] for _, row, _ in reader.read(1)] == [11]
 
 
+def test_what_was_traced_without_a_link_comes_behind_what_was_lost_with_the_former_one(
+    new_stage: "type[Stage]",
+) -> None:
+    stage = new_stage(traces=True)
+    reader, end = stage.client("reader"), stage.client("end")
+    reader.subscribe(1, TRACE)
+    speaker = seat(stage, end)
+    end.do(Started())
+    speaker.post.traces.add(rows(11)[0])
+    end.tell(TimerFired(TracesDue()))
+    stage.cut(end)  # with what it had just sent
+    assert not speaker.post.linked
+    speaker.post.traces.add(rows(12)[0])
+    end.tell(TimerFired(TracesDue()))
+    stage.wait(5)
+    end.tell(TimerFired(TracesDue()))
+    stage.wait(5)
+    assert [row["first"] for _, row, _ in reader.read(1)] == [11, 12]  # a reader drops what comes late
+
+
 def test_a_letter_from_a_repository_that_misses_traces_is_answered_with_them(new_stage: "type[Stage]") -> None:
     stage = new_stage(traces=True)
     repository, end = stage.client("repository:r1"), stage.client("end")
