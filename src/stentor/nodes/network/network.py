@@ -323,6 +323,7 @@ class BrokerNetwork:
         self.shortcuts.beat()
         self.access.beat()
         self.settlement.beat()
+        self.routes.drop_lost()
         if self.peers:
             self.profiles.flush(counts=True)
 

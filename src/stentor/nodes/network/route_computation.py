@@ -6,7 +6,7 @@ it; with plans in several scopes, as many as parcels ask for. Where several exit
 the one that a parcel names is taken, and else the one that was chosen before.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from stentor.machine import Step
 from stentor.model.colours.plan import Side
@@ -53,6 +53,7 @@ class RouteComputation:
         self._numbers: list[dict[str, int]] = []  # of all members, by level
         self._clashes: set[str] = set()  # members whose number another has, as people were told
         self._choices = ExitChoices()
+        self._lost: dict[str, int] = {}  # members of our units that we cannot reach and still sum up, and since when
 
     def update(self) -> None:
         """Compute the states again, if the graph or the meaning of a colour has changed."""
@@ -202,14 +203,37 @@ class RouteComputation:
                 self._step.report("warning", "member number taken", unit=unit, number=number, holder=holder)
         return {unit: number for number, unit in taken.items()}
 
+    def drop_lost(self) -> None:
+        """Leave those out of the sums of our units whom we could not reach for too long."""
+        if self._lost:
+            self._sum_up()
+
     def _sum_up(self) -> None:
-        """Tell the profiles for which units we speak, and who is in them."""
+        """Tell the profiles for which units we speak, and who is in them. Whom we cannot reach others may reach, or we
+        in a moment: its wants stay in the sum for a while, or other units would not send what it wants.
+        """
         graph, context = self._graph, self._context
+        lost: dict[str, int] = {}
         for level in range(1, context.depth):
             presence = graph.members[level].get(context.units[level])
             speaks = presence is not None and presence.speaker == context.name and self._gateways.speaks(level)
             inside = {each.unit for each in graph.present(level - 1) if graph.reaches(each.unit)}
-            self._profiles.sum_up(level, inside if speaks else None)
+            away = (self._profiles.summed_up(level) or set()) - inside if speaks else set()
+            lost |= {unit: since for unit, since in self._lost_since(away) if not self._has_left(level - 1, unit)}
+            self._profiles.sum_up(level, inside | (away & lost.keys()) if speaks else None)
+        self._lost = lost
+
+    def _lost_since(self, away: Iterable[str]) -> Iterator[tuple[str, int]]:
+        """Yield those whom we have lost not long ago, and when that was."""
+        now = self._step.now
+        for unit in away:
+            since = min(self._lost.get(unit, now), now)
+            if now - since < self._gateways.patience:
+                yield unit, since
+
+    def _has_left(self, level: int, unit: str) -> bool:
+        presence = self._graph.members[level].get(unit)
+        return presence is not None and presence.left
 
     def _forget_those_who_left(self) -> None:
         for level, own in enumerate(self._context.units):

@@ -44,7 +44,7 @@ class Gateways:
         self.parted: list[str] = []  # members that we knew and cannot reach
         self._numbers = numbers[::-1]  # that our units wish for, by level
         self._address = address
-        self._patience = PATIENCE * heartbeat
+        self.patience = PATIENCE * heartbeat  # before whoever cannot be reached is given up
         self._lease = LEASE * heartbeat
         self._missing: dict[str, int] = {}  # members that cannot be reached, and since when
         self._step = step
@@ -305,7 +305,7 @@ class Gateways:
 
     def _defer(self, presence: Presence) -> None:
         """Our word for a unit was contradicted. If that goes on, somebody whom we cannot reach inside it is alive."""
-        self._deferred[presence.unit] = self._step.now + self._patience
+        self._deferred[presence.unit] = self._step.now + self.patience
         if presence.unit in self._contested:
             self._step.report("warning", "unit in two parts", **{"unit": presence.unit, "other part": presence.speaker})
         self._contested.add(presence.unit)

@@ -3,6 +3,9 @@
 import pytest
 from tests.unit.nodes.network.desk import HALL, ME, Desk
 
+from stentor.machine import SECOND
+from stentor.model.messages import NEVER, Presence, ProfileChange
+
 LIBRARY = "north/library"
 
 
@@ -78,3 +81,41 @@ def test_units_behind_masks_are_named_by_level() -> None:
     desk.hear(HALL, "north/hall", 1, "north/library")
     desk.states()
     assert desk.network.routes.units_behind({1: 1 << 1, 0: 1 << 1 | 1 << 9}) == ["north/library/b2", "north/hall"]
+
+
+@pytest.mark.req("GE-08", "CO-10")
+def test_a_unit_goes_on_wanting_what_a_member_wants_that_its_speaker_cannot_reach_for_a_moment() -> None:
+    desk, now = Desk(), 10 * SECOND
+    network, unit, member = desk.network, "north/library", "north/library/b2"
+    desk.step.now = now
+    desk.link(member, 1000)
+    desk.link(HALL, 2000)
+    desk.hear(member, member, 1, ME)
+    want = ("flights", "")
+    change = ProfileChange(unit=member, before=NEVER, stamp=(1, member), added=(want,), removed=(), predicates=1)
+    network.hear(network.peers[member].session, change)
+    desk.states()
+    assert want in network.profiles.members[1][unit].wants
+    network.gateways.suspect(member, suspected=True)
+    desk.states()
+    assert want in network.profiles.members[1][unit].wants, "others may reach it"
+    desk.step.now = now + network.gateways.patience
+    network.routes.drop_lost()
+    desk.states()
+    assert want not in network.profiles.members[1][unit].wants, "it is away for too long"
+
+
+def test_a_unit_wants_nothing_of_a_member_that_has_left() -> None:
+    desk = Desk()
+    network, unit, member = desk.network, "north/library", "north/library/b2"
+    desk.link(member, 1000)
+    desk.hear(member, member, 1, ME)
+    want = ("flights", "")
+    change = ProfileChange(unit=member, before=NEVER, stamp=(1, member), added=(want,), removed=(), predicates=1)
+    network.hear(network.peers[member].session, change)
+    desk.states()
+    assert want in network.profiles.members[1][unit].wants
+    left = Presence(unit=member, version=2 << 20, speaker=member, number=1, gateways=(), left=True)
+    network.hear(network.peers[member].session, left)
+    desk.states()
+    assert want not in network.profiles.members[1][unit].wants
