@@ -98,9 +98,15 @@ class RouteComputation:
     def _neighbours_on(self, sides: Sides) -> list[Neighbour]:
         """Return the neighbours by whom events may go on these sides, the best first."""
         plans = self._plans_on(sides)
-        return [
+
+        def cost(neighbour: Neighbour) -> int:
+            planned = [topology.own_cost(neighbour.name, side) for topology, side in plans]
+            return next((each for each in planned if each is not None), neighbour.cost)
+
+        used = [
             each for each in self._by_cost() if not any(topology.hides(each.name, side) for topology, side in plans)
         ]
+        return sorted(used, key=cost)  # as many as cost the same stay in the order of their names
 
     def _held(self, current: tuple[int, ...]) -> Iterator[Masks]:
         """Yield whom events wait for that get their colours here below a level: first below 0, which is none."""

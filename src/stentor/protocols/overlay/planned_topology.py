@@ -36,6 +36,12 @@ class PlannedTopology:
             for change in plan.changes
             if own in (change.near, change.far)
         }
+        self._own_costs = {  # that our own links have after the plan, by the neighbour at the other end
+            change.far if change.near == own else change.near: change.after
+            for change in plan.changes
+            if not (change.comes or change.goes)
+            and own in (change.near, *(() if change.is_measured else (change.far,)))
+        }
         # By the unit that says it, and the number of the link; the unit of which it speaks.
         self._changes: dict[str, dict[int, TopologyChange]] = {}
         self._others: dict[tuple[str, int], str] = {}
@@ -55,6 +61,7 @@ class PlannedTopology:
                 self._changes.get(unit, {}).pop(number, None)
         for neighbour in newer._own_links:
             self._own_links.pop(neighbour, None)
+            self._own_costs.pop(neighbour, None)
 
     def _seen(self, change: TopologyChange) -> Iterator[tuple[str, str]]:
         """Yield who, of the units that we see, speaks of a link, and of whom; what is measured is of one direction."""
@@ -101,6 +108,10 @@ class PlannedTopology:
         """Return whether our own link to a neighbour is not used on one side of the plan."""
         change = self._own_links.get(neighbour)
         return change is not None and (change.comes if side is Side.BEFORE else change.goes)
+
+    def own_cost(self, neighbour: str, side: Side) -> int | None:
+        """Return what the plan makes our own link to a neighbour cost on one side of it; None if it leaves that."""
+        return self._own_costs.get(neighbour) if side is Side.AFTER else None
 
     def complaint(self) -> str:
         """Return which link that is to come nobody has spoken of yet; "" if all are there."""

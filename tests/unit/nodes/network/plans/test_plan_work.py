@@ -44,3 +44,25 @@ def test_a_broker_that_is_placed_below_one_that_has_switched_switches_with_the_r
     colours.rejoining.on_place(FAR, place)
     assert (colours.tree.parent, colours.tree.round) == (FAR, 4)
     assert colours.announced.stage is stage
+
+
+@pytest.mark.req("CO-06", "CO-13")
+def test_of_two_links_of_a_broker_to_one_unit_the_switch_changes_which_is_used_and_go_does_not() -> None:
+    desk, hall = Desk(), "north/hall"
+    one, other = f"{hall}/b1", f"{hall}/b2"
+    desk.link(one, 500)
+    desk.link(other, 2500)
+    desk.hear(one, hall, 7, "north/library")
+    colours = desk.network.colouring.scopes[1]
+    dearer = TopologyChange(near=ME, far=one, before=500, after=3000, is_measured=True)
+    back = TopologyChange(near=one, far=ME, before=500, after=1, is_measured=True)  # in the other direction
+    desk.states()
+    colours.announced.on_announce(TopologyPlan(7, (dearer, back)), PlanStage.ANNOUNCED, 0)
+    colours.announced.prepare()
+    used = [desk.states()[1].next_hops]
+    colours.tree.rotate(1)
+    colours.announced.on_rotation(1, 7, 0, is_switched=True)
+    used.append(desk.states()[1].next_hops)
+    colours.announced.on_go(7)
+    used.append(desk.states()[1].next_hops)
+    assert used == [{one: 1 << 7}, {other: 1 << 7}, {other: 1 << 7}]
