@@ -113,6 +113,7 @@ class PaperScope:
         self.dialled: list[tuple[str, str]] = []  # by whom, and where
         self.loses: Callable[[str, str, Message], bool] = lambda *_: False  # whether links lose what is said
         self._neighbours: dict[str, Neighbours] = {}
+        self.going: set[frozenset[str]] = set()  # links that a plan is about to take away
         for number, name in enumerate(names):
             self._add(name, number, settings.roots)
 
@@ -121,9 +122,14 @@ class PaperScope:
         step.now = self.now
         self.members[name] = PaperMembers(name, number)
         neighbours = self._neighbours[name] = Neighbours()
-        around = ScopeSurroundings("", 0, f"at {name}", neighbours, partial(self._dial, name), step)
+        around = ScopeSurroundings(
+            "", 0, f"at {name}", neighbours, partial(self._is_going, name), partial(self._dial, name), step
+        )
         self.work[name] = PaperWork()
         self.brokers[name] = ScopeColours(around, name, roots, self.timing, self.members[name], self.work[name])
+
+    def _is_going(self, name: str, neighbour: str) -> bool:
+        return frozenset((name, neighbour)) in self.going
 
     def _dial(self, name: str, address: str) -> None:
         self.dialled.append((name, address))
@@ -178,6 +184,10 @@ class PaperScope:
     def hand_over(self, name: str) -> str:
         """An operator asks a broker to be the root no more; return why it is, "" if it is not."""
         return self._ask(name, self.brokers[name].hand_over)
+
+    def seek_place(self, name: str) -> None:
+        """A broker looks whether there is a better place for it, as it does when it has heard of a plan."""
+        self._do(name, self.brokers[name].seek_place)
 
     def _ask(self, name: str, question: Callable[[], str]) -> str:
         answers: list[str] = []

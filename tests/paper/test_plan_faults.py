@@ -181,6 +181,9 @@ def test_a_plan_that_the_root_knows_nothing_of_ends_with_the_next_wave() -> None
 def test_nobody_hears_of_a_plan_from_anybody_but_its_parent() -> None:
     # "The broker accepts the recolor message only if it has been sent by the broker P^new points to"
     scope = chain()
+    scope.link("A", "C")
+    scope.settle()
+    assert scope["C"].tree.parent == "B"
     announce = Announce(scope="", plan=plan(), stage=PlanStage.ANNOUNCED, round=0)
     for sender, to in (("A", "C"), ("C", "B"), ("B", "A")):
         scope.hear(sender, to, announce)

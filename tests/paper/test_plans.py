@@ -5,13 +5,14 @@ Tests quote the sentence that they are about, where the paper has one.
 
 import pytest
 from tests.paper.planned_scopes import DONE, SOON, UNDONE, mesh, plan, said, stages, stories, story, view
-from tests.paper.scope import chain
+from tests.paper.scope import PaperScope, chain
 
 from stentor.machine import SECOND
 from stentor.model.colours.colour import current_colour, new_colour, old_colour
 from stentor.model.colours.plan import PlanPhase, PlanStage, Side
 from stentor.model.colours.plan_messages import Announce, Go, PlanAnswer, Poll
-from stentor.model.colours.wave_messages import Rotate
+from stentor.model.colours.wave_messages import Place, Rotate
+from stentor.model.colours.wave_timing import ColourSettings
 from stentor.protocols.colours.scope_tree import TreeRole
 
 # ---- what it takes
@@ -275,3 +276,107 @@ def test_times_that_damage_has_put_ahead_do_not_hold_a_plan_up() -> None:
     scope.work["C"].lacks = ""
     scope.pass_time(2.0)
     assert stories(scope) == {DONE}
+
+
+# ---- whoever is below a link that goes
+
+
+@pytest.mark.req("CO-03", "CO-13")
+def test_a_broker_gets_another_parent_before_a_plan_takes_the_link_to_its_own_away() -> None:
+    scope = mesh()
+    before = scope.rounds()
+    scope.going = {frozenset("AC")}
+    scope.said.clear()
+    scope.seek_place("C")
+    scope.deliver()
+    assert scope["C"].tree.parent in ("B", "D")
+    assert scope["A"].tree.children == ("B", "D")
+    assert scope.rounds() == before  # nobody takes it for a fault, and no wave was needed
+    assert not said(scope, Rotate)
+    assert scope.wrong() == []
+    scope.cut("A", "C")
+    assert scope["C"].tree.role is TreeRole.MEMBER
+
+
+@pytest.mark.req("CO-03", "CO-13")
+def test_two_brokers_whose_links_go_are_not_placed_below_each_other() -> None:
+    scope = PaperScope("A", "B", "C", "D", "E", roots=("A",))
+    for one, other in ("AB", "AC", "BD", "CE"):
+        scope.link(one, other)
+        scope.settle()
+    for one, other in ("BE", "CD"):
+        scope.link(one, other)
+    scope.settle()
+    assert (scope["D"].tree.parent, scope["E"].tree.parent) == ("B", "C")
+    scope.going = {frozenset("AB"), frozenset("AC")}
+    scope.seek_place("B")  # by E, which is below C
+    scope.seek_place("C")  # by D, which is below B
+    scope.deliver()
+    assert sorted((scope["B"].tree.parent, scope["C"].tree.parent)) in (["A", "D"], ["A", "E"])
+    assert scope.wrong() == []
+
+
+@pytest.mark.req("CO-03")
+def test_a_broker_whose_link_goes_stays_where_it_is_rather_than_beyond_the_height() -> None:
+    scope = PaperScope("A", "B", "C", "D", "E", settings=ColourSettings(delay_max=0.05, height=3, degree=3))
+    for one, other in ("AB", "BC", "CD", "AE"):
+        scope.link(one, other)
+        scope.settle()
+    scope.link("E", "B")
+    scope.settle()
+    scope.going = {frozenset("AB")}
+    scope.seek_place("B")
+    scope.deliver()
+    assert scope["B"].tree.parent == "A"  # below E, D would be the fourth
+    assert "B" not in scope["E"].tree.children
+    assert scope.wrong() == []
+
+
+@pytest.mark.req("CO-05", "CO-12")
+def test_a_broker_that_got_another_parent_during_a_poll_is_not_counted_twice() -> None:
+    scope = mesh()
+    scope.work["B"].lacks = "no link"
+    scope.request("A", plan())
+    scope.pass_time(SOON)
+    poll = next(message for _, to, message in reversed(scope.said) if to == "C" and isinstance(message, Poll))
+    scope.said.clear()
+    scope.hear("A", "C", poll)
+    (answer,) = [message for sender, _, message in scope.said if sender == "C" and isinstance(message, PlanAnswer)]
+    assert (answer.brokers, answer.silent) == (1, 1)  # so the root asks once more
+
+
+@pytest.mark.req("CO-05")
+def test_nobody_waits_for_the_answer_of_a_broker_that_got_another_parent() -> None:
+    scope = mesh()
+    scope.loses = lambda sender, _, message: sender == "C" and isinstance(message, PlanAnswer)
+    scope.request("A", plan())
+    scope.deliver()
+    assert scope["A"]._poll.is_running
+    scope.going = {frozenset("AC")}
+    scope.seek_place("C")
+    scope.deliver()
+    assert view(scope).brokers == 3  # the poll is over: C is asked in the next one, by its new parent
+
+
+@pytest.mark.req("CO-03")
+def test_a_neighbour_that_takes_itself_for_the_parent_is_told_that_it_is_not() -> None:
+    # An answer that came too late has left a child behind that is none; until the next wave, which a plan puts off, the
+    # neighbour would wait for what that child has to say.
+    scope = mesh()
+    scope["B"].tree.adopt("C")
+    scope.request("A", plan())
+    scope.deliver()
+    assert scope["B"].tree.children == ()
+    scope.pass_time(SOON)
+    assert stories(scope) == {DONE}
+
+
+@pytest.mark.req("CO-03")
+def test_a_place_that_is_wanted_no_more_is_turned_down() -> None:
+    scope = mesh()
+    place = Place(scope="", broker="C", parent="B", root="A", rank=0, round=scope["C"].tree.round, depth=2)
+    scope["B"].tree.adopt("C")
+    scope.hear("B", "C", place)
+    scope.deliver()
+    assert scope["C"].tree.parent == "A"
+    assert scope["B"].tree.children == ()

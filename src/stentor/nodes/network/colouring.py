@@ -168,7 +168,7 @@ class Colouring:
         ]
         self.scopes = [
             _colours_of(
-                ScopeSurroundings(scope, level, address, neighbours, dial, step),
+                ScopeSurroundings(scope, level, address, neighbours, self._is_going, dial, step),
                 context.name,
                 settings,
                 self.members[level],
@@ -179,6 +179,7 @@ class Colouring:
         self._feed = feed
         self.audit = ProfileAudit(profiles, index)
         self._round = 0  # for which ways were last worked out anew
+        self._heard_of: tuple[int, ...] = ()  # generations of plans for which a place in the trees was sought
         self.repaired = 0  # how often ways, or what our clients want, were wrong when they were worked out anew
 
     def link_up(self, name: str) -> None:
@@ -205,8 +206,13 @@ class Colouring:
 
     def end_step(self) -> None:
         """With each round of the innermost scope in which we are not alone, work out anew whatever follows from what is
-        known of all scopes.
+        known of all scopes. With each plan, see whether it takes the link to a parent away, of whatever scope's tree.
         """
+        plans = tuple(work.generation for work in self._work)
+        if self._heard_of != plans:
+            self._heard_of = plans
+            for each in self.scopes:
+                each.seek_place()
         level = min((neighbour.level for neighbour in self._neighbours.values()), default=0)
         colours = self.scopes[level]
         if self._round != colours.tree.round:
@@ -232,6 +238,10 @@ class Colouring:
     def on_plan_written(self, scope: str, number: int, failure: str = "") -> None:
         """A plan is on our disk; with a reason, it could not be written."""
         self._work[self._scopes.index(scope)].on_written(number, failure)
+
+    def _is_going(self, neighbour: str) -> bool:
+        """Return whether a plan that is under way takes our link to a neighbour away."""
+        return any(topology is not None and topology.hides(neighbour, Side.AFTER) for topology in self.planned)
 
     def removes(self, neighbour: str) -> bool:
         """Return whether a plan that is in force takes our link to a neighbour away."""

@@ -3,7 +3,7 @@
 import msgspec
 
 from stentor.model.colours.colour import old_colour
-from stentor.model.colours.plan import PlanStage, TopologyPlan
+from stentor.model.colours.plan import NO_PLAN, PlanStage, TopologyPlan
 from stentor.model.colours.plan_messages import Announce, Go, PlanAnswer, Poll
 from stentor.protocols.colours.announced_plan import AnnouncedPlan
 from stentor.protocols.colours.scope_surroundings import ScopeSurroundings
@@ -22,6 +22,7 @@ class PlanPoll:
         self._delay_ns = delay_ns
         self._sum: PlanAnswer | None = None  # of this broker and of the children that have answered; None: no poll runs
         self._waiting: set[str] = set()  # children that have not
+        self._answered = (NO_PLAN, 0)  # the last poll that came here: a plan and a turn
         self.deadline_at = 0  # when answers are waited for no longer
         self.result: PlanAnswer | None = None  # at the root: what the last poll found
 
@@ -50,6 +51,9 @@ class PlanPoll:
         if message.is_known and message.plan == self._announced.number:
             self._announced.prepare()
         own = self._announced.progress(message.plan, old_colour(tree.round))
+        # We have another parent since this turn began, and the former one may have counted us.
+        is_again = (message.plan, message.turn) == self._answered
+        self._answered = message.plan, message.turn
         self._sum = PlanAnswer(
             scope=self._around.scope,
             plan=message.plan,
@@ -58,6 +62,7 @@ class PlanPoll:
             known=own.known,
             prepared=own.prepared,
             switched=own.switched,
+            silent=int(is_again),
             sent=own.sent,
             arrived=own.arrived,
             complaint=f"{tree.name}: {own.complaint}"[:_LONGEST_COMPLAINT] if own.complaint else "",

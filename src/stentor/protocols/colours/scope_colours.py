@@ -102,6 +102,8 @@ class ScopeColours:
                 self._waves_outranked = self._waves_outranked + 1 if self._outranks_root else 0
             case Ack():
                 self.wave.on_ack(name, message)
+                if not message.is_taken:
+                    self._poll.forget(name)
             case ScopeManifest():
                 self.wave.on_manifest(name, message)
             case RootClaim():
@@ -131,6 +133,8 @@ class ScopeColours:
     def _hear_of_plan(self, name: str, message: Announce | Poll | Go) -> None:
         """The parent speaks of a plan: it is alive, and the next wave comes when the plan is over."""
         if self.tree.role is not TreeRole.MEMBER or name != self.tree.parent:
+            if isinstance(message, Poll) and not self.rejoining.awaits(name):
+                self.rejoining.turn_down(name)
             return
         self.wave.heard_at = self._step.now
         match message:
@@ -204,9 +208,13 @@ class ScopeColours:
                 self._part()
             case TreeRole.ORPHAN if now - self._orphaned_at >= (1 + self._turn) * self._patience_ns:
                 self._take_over()
+        self.seek_place()
+        self._arm()
+
+    def seek_place(self) -> None:
+        """Ask for a better place in the tree, if a neighbour knows one, or if a plan takes our parent's link away."""
         if self.rejoining.is_due:
             self.rejoining.seek()
-        self._arm()
 
     def _take_over(self) -> None:
         self.tree.crown()

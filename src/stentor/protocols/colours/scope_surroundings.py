@@ -15,6 +15,7 @@ class ScopeSurroundings(NamedTuple):
     level: int  # of the scope's members
     address: str  # where this broker listens
     neighbours: Neighbours  # of the broker, also those that are in other scopes
+    is_going: Callable[[str], bool]  # whether a plan is about to take the link to a neighbour away
     dial: Callable[[str], None]  # opens a link to an address
     step: Step
 
