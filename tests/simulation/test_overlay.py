@@ -118,7 +118,7 @@ def test_a_newcomer_in_a_large_network_is_news_to_its_unit_alone(width: tuple[in
     known = sum(map(len, world.brokers[newcomer].network.gateways.graph.members))
     assert world.heard[newcomer] <= 4 * known  # everything that it has to know, said by one neighbour
     for name in mates:
-        assert world.brokers[name].network.routes.neighbour_towards(newcomer)
+        assert world.brokers[name].network.routes.way_towards(newcomer)[0]
 
 
 def test_a_unit_that_was_dismissed_by_mistake_says_at_once_that_it_is_there() -> None:
@@ -130,5 +130,5 @@ def test_a_unit_that_was_dismissed_by_mistake_says_at_once_that_it_is_there() ->
     world.start(other)
     world.connect("u1/b1", "u2/b1", 0.0)
     world.deliver(EVERYTHING)
-    assert one.network.routes.neighbour_towards("u2") == "u2/b1"
+    assert one.network.routes.way_towards("u2")[0] == "u2/b1"
     assert wrong(world) == []

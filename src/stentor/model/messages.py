@@ -384,6 +384,7 @@ class MarkReceipt(Message, frozen=True, kw_only=True, array_like=True, tag="mark
     broker: Path
     neighbours: Paths  # brokers that it has links with: they must know the mark, too
     hops: Count = 0
+    exits: Annotated[tuple[ExitNumber, ...], Meta(max_length=8)] = ()  # that events on the same way name
 
 
 class Inventory(Message, frozen=True, array_like=True, tag="inventory", gc=False):

@@ -34,7 +34,9 @@ from stentor.wire.frame import CONTROL, PARCEL, decode, measure
 
 ARRIVE_WITHIN_NS = 5 * SECOND  # as long as any broker has for its welcome; the old one serves meanwhile
 _KNOWN_WITHIN = 2.0  # seconds; a broker that is silent for longer must not keep a client where it is
-DRAINED_WITHIN = 2.0  # seconds for events that were on their way to the old broker when others heard of the new one
+# Seconds for events that were on their way to the old broker when others heard of the new one; a plan holds them for as
+# long as its old topology drains (`drain_within`), and the client is served meanwhile.
+DRAINED_WITHIN = 10.0
 PART_WITHIN_NS = 2 * SECOND  # a broker that stands still must not keep a client that wants to leave
 
 

@@ -114,7 +114,7 @@ class BrokerNetwork:
             self.gateways, self.profiles, self.relay, forwarder.table.interests, self.peers, self.colouring, step
         )
         self.settlement = Settlement(
-            context, self.profiles, neighbours, self.routes.neighbour_towards, self._holds_events, step
+            context, self.profiles, neighbours, self.routes.way_towards, self._holds_events, step
         )
         self.timers: dict[type[Timer], Callable[[Any], None]] = {
             Redial: self.outgoing.on_redial,

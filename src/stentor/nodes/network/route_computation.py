@@ -181,8 +181,8 @@ class RouteComputation:
         """Return the exits that a parcel names, by level; numbers that nobody has name none."""
         return {
             level: unit
-            for level, word in enumerate(told)
-            for unit, number in self._numbers[level].items()
+            for level, (word, numbers) in enumerate(zip(told, self._numbers, strict=False))
+            for unit, number in numbers.items()
             if number + 1 == word
         }
 
@@ -250,13 +250,18 @@ class RouteComputation:
     # ---- for those who ask
 
     def way_towards(self, unit: str, told: ExitNumbers = ()) -> tuple[str, ExitNumbers]:
-        """Return the neighbour to whom events for a unit go whose parcel names these exits, and the exits that it names
-        then; the neighbour is "" if the unit cannot be reached, or is none of our business.
+        """Return the neighbour to whom events for a unit go that get their colours here, or whose parcel names these
+        exits, and the exits that it names then; the neighbour is "" if the unit cannot be reached, or is none of our
+        business.
         """
         if self._context.level(unit) is None:
             return "", ()
-        target, exits = self._graph.exits.resolve(unit, self._units_of(told), self._choices, keep=False)
-        name = self.neighbour_towards(target)
+        colours = zip(self._colouring.sides, self._colouring.current, strict=True)
+        sides = tuple(by_colour[colour] for by_colour, colour in colours)
+        graph = self._graph_of(sides)
+        target, exits = graph.exits.resolve(unit, self._units_of(told), self._choices, keep=False)
+        first = graph.cache.hop(target)
+        name = next((each.name for each in self._neighbours_on(sides) if each.unit == first), "")
         level = self._gateways.neighbours[name].level if name else 0
         return name, (0,) * level + self._exit_numbers(exits)[level:]
 
@@ -264,14 +269,6 @@ class RouteComputation:
         """Return the exits that parcels of our clients for a unit name, the highest level first."""
         exits = self._graph.exits.resolve(unit, {}, self._choices, keep=False).exits
         return tuple(exits[level] for level in sorted(exits, reverse=True) if exits[level] not in self._context.units)
-
-    def neighbour_towards(self, unit: str) -> str:
-        """Return the neighbour that is next on the best path to a unit; "" if it cannot be reached.
-
-        Messages between brokers go this way: they name no exits, and the best path never leads in a circle.
-        """
-        first = self._graph.cache.hop(unit)
-        return next((each.name for each in self._by_cost() if each.unit == first), "")
 
     def units_behind(self, masks: Masks) -> list[str]:
         """Return the members that masks name, the lower levels first."""

@@ -7,8 +7,8 @@ events would take from it. Everybody knows when each broker that was named has a
 and neighbours change; so a mark that is not answered by all before long is replaced by another one.
 
 A client that is about to leave a broker asks for more: that what was under way to it has come. Receipts of its mark
-leave behind the events that wait on each link, so they come after all that was sent before. A broker that holds events
-back for a plan answers when they have left.
+leave behind the events that wait on each link, and name the exits that parcels name, so they come after all that was
+sent before. A broker that holds events back for a plan answers when they have left.
 """
 
 from collections import Counter
@@ -21,6 +21,7 @@ from stentor.machine import SECOND, StartTimer, Step, Timer
 from stentor.model.context import Context
 from stentor.model.errors import FrameError, InvalidInput, Refusal
 from stentor.model.messages import MARKS, MarkReceipt, SettlementReport, SettlementRequest
+from stentor.model.routing_state import ExitNumbers
 from stentor.model.scope import ScopePath
 from stentor.model.topic import LONGEST_TOPIC
 from stentor.protocols.dissemination.profiles import Profiles
@@ -50,7 +51,8 @@ class _Request(NamedTuple):
 
 class Settlement:
     """The marks of one broker, and its answers to those of others. `towards` finds the neighbour that is next on the
-    way to a unit; "" is none. `holds_events` tells whether a plan has events wait here.
+    way of events to a unit, "" for none, and the exits that they name then; it is told those that they have named.
+    `holds_events` tells whether a plan has events wait here.
     """
 
     def __init__(
@@ -58,7 +60,7 @@ class Settlement:
         context: Context,
         profiles: Profiles,
         neighbours: Neighbours,
-        towards: Callable[[str], str],
+        towards: Callable[[str, ExitNumbers], tuple[str, ExitNumbers]],
         holds_events: Callable[[], bool],
         step: Step,
     ) -> None:
@@ -143,10 +145,10 @@ class Settlement:
             _, unit = self._context.view(ScopePath.parse(_owner_of(receipt.mark)))
         except InvalidInput:  # no broker of this network
             return
-        neighbour = self._towards(unit)
+        neighbour, exits = self._towards(unit, receipt.exits)
         if neighbour and receipt.hops < MOST_HOPS:
             say = self._neighbours.say_behind if _is_drained(receipt.mark) else self._neighbours.say
-            say(neighbour, receipt)
+            say(neighbour, msgspec.structs.replace(receipt, exits=exits))
 
     # ---- time, and the end of a step
 

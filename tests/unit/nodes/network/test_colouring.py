@@ -185,7 +185,7 @@ def test_ways_that_were_damaged_are_worked_out_anew_with_the_next_round() -> Non
     made.network.colouring.scopes[LEVEL].tree.round += 1
     made.states()
     assert colouring.repaired == 1
-    assert made.network.routes.neighbour_towards(UNIT) == HALL
+    assert made.network.routes.way_towards(UNIT)[0] == HALL
 
 
 @pytest.mark.req("CO-01")

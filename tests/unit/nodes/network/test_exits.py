@@ -3,8 +3,9 @@
 import msgspec
 import pytest
 from tests.unit.nodes.network.desk import ME, Desk
+from tests.unit.protocols.message_ports import KeepingPort
 
-from stentor.model.messages import ExplanationRequest
+from stentor.model.messages import MARKS, ExplanationRequest, MarkReceipt, Message
 from stentor.model.reports.view import Explanation
 from stentor.nodes.broker.introspection import explain, view_of
 
@@ -55,7 +56,6 @@ def test_an_exit_stays_when_another_one_is_nearer_inside_and_goes_when_it_is_not
     assert desk.network.gateways.graph.cache.hop(HALL) == B3
     assert desk.states()[1].next_hops == {B2: 1 << 7}
     assert desk.network.routes.way_towards(HALL)[0] == B2
-    assert desk.network.routes.neighbour_towards(HALL) == B3  # messages go the best way
     desk.hear(B2, B2, NUMBERS[B2], ME, version=2)
     assert desk.states()[1].next_hops == {B3: 1 << 7}
     assert desk.states()[1].named == {}
@@ -83,3 +83,19 @@ def test_what_is_told_of_an_event_goes_by_the_exits_that_its_parcel_names() -> N
         answer = explain(desk.network, desk.network.relay._forwarder, asked, str)
         (hop,) = msgspec.msgpack.decode(answer.explanation, type=Explanation).hops
         assert (hop.peer, hop.exits) == (neighbour, (NUMBERS[neighbour] + 1, 0, 0))
+
+
+@pytest.mark.req("CO-15", "CO-16")
+def test_the_receipt_for_a_client_that_leaves_goes_by_the_exits_that_events_go_by() -> None:
+    desk = cluster()
+    desk.states()
+    desk.network.gateways.reprice(B2, 3000)
+    desk.states()
+    passed: list[tuple[str, Message]] = []
+    for name in (B2, B3):
+        desk.network.gateways.neighbours[name].port = KeepingPort(name, lambda to, said: passed.append((to, said)))
+    receipt = MarkReceipt(mark=f"{MARKS}1/d2/{HALL}/b4", broker=B3, neighbours=())
+    for named, neighbour in (((), B2), ((NUMBERS[B3] + 1, 0, 0), B3), ((NUMBERS[B3] + 1, *7 * (64,)), B3)):
+        desk.network.hear(desk.network.peers[B3].session, msgspec.structs.replace(receipt, exits=named))
+        exits = NUMBERS[neighbour] + 1, 0, 0
+        assert passed.pop() == (neighbour, msgspec.structs.replace(receipt, hops=1, exits=exits))

@@ -34,7 +34,7 @@ def test_of_two_neighbours_in_one_unit_the_cheaper_one_is_next_and_the_other_whe
     desk.link("north/hall/b2", 1000)
     desk.hear("north/hall/b1", "north/hall", 1, "north/library")
     assert desk.states()[1].next_hops == {"north/hall/b2": 1 << 1}
-    assert desk.network.routes.neighbour_towards("north/hall") == "north/hall/b2"
+    assert desk.network.routes.way_towards("north/hall")[0] == "north/hall/b2"
     desk.network.gateways.suspect("north/hall/b2", suspected=True)
     assert desk.states()[1].next_hops == {"north/hall/b1": 1 << 1}
 

@@ -50,7 +50,7 @@ def test_a_link_that_comes_back_is_used_when_a_plan_brings_it() -> None:
     made = again()
     assert made.network.gateways.neighbours[FAR].hidden
     assert neighbours_of_own(made) == [NEAR]
-    assert made.network.routes.neighbour_towards(FAR) == NEAR
+    assert made.network.routes.way_towards(FAR)[0] == NEAR
     assert work(made).requests() == (RETURN,)
     work(made).announce(TopologyPlan(7, (RETURN,)))
     work(made).prepare()
