@@ -42,9 +42,10 @@ FAULTS = {  # what has to happen somewhere in these seeds, or they would prove l
     ),
     "delivery": (
         "author-crash collected crash-in-step cut-in-commit cut-in-step death delivered disk-full ended-well "
-        "deleted events-expired "
-        "forged join kill leave left lost lost-block partition power-cut published reader-crash redelivered repeated "
-        "revoke roam rot subscribed-again sync-error torn"
+        "body-rot deleted echo events-expired "
+        "forged forget join kill leave leave-elsewhere left life-drawn lost lost-block muffled outlive partition "
+        "power-cut published reader-crash redelivered repeated return "
+        "revoke rival-author rival-reader roam rot subscribed-again sync-error torn"
     ),
     "fabric": (
         "attached author-crash batch break concluded cut-in-commit death delivered disk-full ended-well fenced "

@@ -26,6 +26,7 @@ MENDED = (
     ("fabric", 273),  # records of what counted as forgotten stayed, since a member had died meanwhile
     ("fabric", 277),  # events were forgotten while members were away that had registered a subscriber
     ("fabric", 333),  # epochs were compared with the numbers that one gave when it had left and come back
+    ("fabric", 347),  # a repository lost its own traces: later ones left before those that were sent again
     ("fabric", 453),  # a tick of a machine that had failed made the next one read its ledger twice
     ("fabric", 464),  # what a finer storage kept for a registration that had ended counted for the name's next one
     ("fabric", 506),  # a publisher that had moved was taken to be where it was before, in the step that heard of it
@@ -34,6 +35,9 @@ MENDED = (
     ("fabric", 768),  # one that had just begun again refused to remove a member that was added while it was away
     ("fabric", 963),  # what one alone had synced last rotted: no ledger can tell that from what was torn
     ("fabric", 1077),  # who had left here and subscribed again there got what was left of the former registration
+    ("plans", 38),  # of two links of a broker to one unit another was used when a plan was finished, not switched
+    ("plans", 117),  # a broker waited for what a child had to say that was none, for as long as a plan may take
+    ("plans", 162),  # receipts for a reader that moved took another way than events, so it parted too early
     ("rebuilding", 83),  # a link that a plan had brought was not opened again by a broker that had been killed
     ("rebuilding", 218),  # two plans that waited together took a broker's last links away, one after the other
     ("overlay", 272),  # both ends hid a link that came back and needed it, in turns and without end
