@@ -86,6 +86,10 @@ class PaperWork:
     def requests(self) -> tuple[TopologyChange, ...]:
         return self.wishes
 
+    def has_nearer_exits(self) -> bool:
+        """There are no units here."""
+        return False
+
     def rotate(self) -> None:
         """Nothing is hidden here."""
 

@@ -3,7 +3,7 @@
 import pytest
 from tests.paper.coloured_scope import ColouredScope, Pair
 
-from stentor.machine import MILLISECOND
+from stentor.machine import MILLISECOND, SECOND
 from stentor.model.colours.plan import TopologyChange, TopologyPlan
 from stentor.protocols.overlay.exits import ExitChoices, ExitTable
 
@@ -53,8 +53,8 @@ def test_a_plan_inside_a_unit_that_makes_another_exit_nearer_moves_no_path_outsi
 def test_an_event_overtakes_an_earlier_one_on_a_slow_link_if_the_exit_moves(
     is_kept: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def nearest(_: ExitChoices, table: ExitTable, __: int, unit: str, exits: frozenset[str], **___: bool) -> str:
-        return table.nearest(unit, exits)
+    def nearest(_: ExitChoices, table: ExitTable, key: tuple[int, str, frozenset[str]], **__: bool) -> str:
+        return table.nearest(*key[1:])
 
     if not is_kept:
         monkeypatch.setattr(ExitChoices, "choose", nearest)
@@ -98,3 +98,53 @@ def test_nothing_is_lost_or_overtaken_while_both_exits_are_used_and_the_unit_is_
         for name in ("x/C", "x/D"):
             own = [body for body in published if body.startswith(name.encode())]
             assert [body for body in client.got if body.startswith(name.encode())] == own
+
+
+@pytest.mark.req("CO-13", "CO-16")
+def test_a_broker_that_has_a_nearer_exit_asks_the_outer_root_which_makes_a_plan_of_it() -> None:
+    # "A unit whose exits could be better asks the outer root: a change of the outer scope." (colours.md)
+    scope = units()
+    scope.plan(FARTHER, "x")
+    assert used(scope, "x/C") == {BY_A}
+    root = scope[scope.root()].network.colouring.of_scope("")
+    assert root is not None
+    scope.run_until(lambda: any(view.changes == 1 for view in root.planning.views()))
+    scope.run_until(lambda: not root.announced.is_open)
+    assert used(scope, "x/C") == {BY_B}
+    assert used(scope, "x/D") == {BY_B}
+    plans = len(root.planning.views())
+    scope.run(30.0)
+    assert len(root.planning.views()) == plans  # it is nearer, and stays so
+
+
+@pytest.mark.req("CO-12", "CO-13", "CO-16")
+@pytest.mark.parametrize("publisher", ["x/C", "z/A"])
+def test_no_event_overtakes_another_when_a_broker_chooses_its_exit_again(publisher: str) -> None:
+    # What z/A publishes crosses x, which it enters at the broker that chooses again: it waits where it got its colour.
+    scope = ColouredScope([*NAMES, "z/A"], [*LINKS, ("z/A", "x/C", 1.0)], {})
+    for name in ("y/A", "y/B"):
+        scope.clients[name].subscribe("t")
+    scope.run(2.0)
+    scope.plan(FARTHER, "x")
+    choices = scope["x/C"].network.routes._choices
+    root = scope[scope.root()].network.colouring.of_scope("")
+    assert root is not None
+    ends = "at-x_A", "at-y_A"
+    published: list[bytes] = []
+    deadline = scope.world.now + 40 * SECOND
+
+    def publish() -> None:
+        if scope.world.now < deadline:
+            published.append(f"{len(published)}".encode())
+            scope.clients[publisher].publish("t", published[-1])
+            scope.world.schedule.after(20 * MILLISECOND, publish)
+
+    publish()
+    scope.run_until(lambda: root.announced.is_open)
+    scope.world.network.block(*ends)  # for a moment: what is sent arrives later
+    scope.run(0.5)
+    scope.world.network.unblock(*ends)
+    scope.run_until(lambda: not root.announced.is_open)
+    scope.run(45.0)
+    assert "x/B" in choices._kept.values()
+    assert scope.clients["y/A"].got == scope.clients["y/B"].got == published

@@ -87,8 +87,8 @@ def held_events_are_of_topics_that_nobody_knows(patch: pytest.MonkeyPatch) -> No
 
 
 def exits_are_chosen_anew_for_each_event(patch: pytest.MonkeyPatch) -> None:
-    def nearest(_: ExitChoices, table: ExitTable, __: int, unit: str, exits: frozenset[str], **___: bool) -> str:
-        return table.nearest(unit, exits)
+    def nearest(_: ExitChoices, table: ExitTable, key: tuple[int, str, frozenset[str]], **__: bool) -> str:
+        return table.nearest(*key[1:])
 
     patch.setattr(ExitChoices, "choose", nearest)
 

@@ -46,6 +46,7 @@ class TopologyChange(msgspec.Struct, frozen=True, kw_only=True, array_like=True,
 
 RootGroup = Annotated[tuple[Path, ...], Meta(max_length=LARGEST_UNIT)]  # by rank: the first that can is the root
 TopologyChanges = Annotated[tuple[TopologyChange, ...], Meta(max_length=MOST_CHANGES)]
+Choosers = Annotated[tuple[Path, ...], Meta(max_length=LARGEST_UNIT)]  # brokers that choose their exits again
 FinishedOrders = Annotated[tuple[Id, ...], Meta(max_length=MOST_FINISHED)]  # numbers of plans
 
 
@@ -56,6 +57,7 @@ class TopologyPlan(msgspec.Struct, frozen=True, array_like=True, gc=False):
     changes: TopologyChanges
     leaves: Annotated[tuple[Path, ...], Meta(max_length=LARGEST_UNIT)] = ()  # members that need not be reached after it
     roots: RootGroup | None = None  # the root group from then on; None if it stays
+    choosers: Choosers = ()  # they have nearer exits to members of the scope than those that they chose
 
     @property
     def is_ordered(self) -> bool:
@@ -64,8 +66,8 @@ class TopologyPlan(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     @property
     def size(self) -> int:
-        """How much changes: links, and the root group."""
-        return len(self.changes) + (self.roots is not None)
+        """How much changes: links, the root group, and by which exits brokers send."""
+        return len(self.changes) + (self.roots is not None) + len(self.choosers)
 
     def concerns(self, broker: str) -> bool:
         """Return whether a broker has to do something that its next life must know: what nobody has ordered is none."""

@@ -8,7 +8,7 @@ from msgspec import Meta
 
 from stentor.model.colours.colour import Round
 from stentor.model.colours.manifest import ManifestRows
-from stentor.model.colours.plan import NO_PLAN, FinishedOrders, TopologyChanges
+from stentor.model.colours.plan import NO_PLAN, Choosers, FinishedOrders, TopologyChanges
 from stentor.model.colours.plan_messages import Announce, Go, PlanAnswer, Poll
 from stentor.model.message import Message
 from stentor.model.ranges import Address, Count, Id, Path
@@ -54,6 +54,7 @@ class Ack(Message, frozen=True, kw_only=True, array_like=True, tag="ack wave", g
     confirmed: Id = 0  # members whose owners stand by their rows, as a mask of the numbers in the manifest
     rows: ManifestRows = ()  # of owners who do not
     requests: TopologyChanges = ()  # what brokers below would have changed: the root makes a plan of it
+    choosers: Choosers = ()  # brokers below that would leave their units by other exits than they chose
     free: Path = ""  # a broker with room for one more child, if there is any
     free_address: Address = ""  # where that one listens
 

@@ -32,6 +32,7 @@ from stentor.protocols.dissemination.profile_audit import ProfileAudit
 from stentor.protocols.dissemination.profiles import Profiles
 from stentor.protocols.dissemination.relay import Relay
 from stentor.protocols.neighbours import Neighbours
+from stentor.protocols.overlay.exits import ExitChoices
 from stentor.protocols.overlay.gateways import Gateways
 from stentor.protocols.overlay.planned_topology import PlannedTopology
 
@@ -142,6 +143,7 @@ class Colouring:
         self,
         settings: Mapping[str, ColourSettings],
         gateways: Gateways,
+        choices: ExitChoices,
         profiles: Profiles,
         feed: ProfileFeed,
         index: InterestIndex,
@@ -163,7 +165,7 @@ class Colouring:
         self._policies = policies
         self.members = [ScopeMembers(level, gateways, profiles, anti_entropy, step) for level in range(context.depth)]
         self._work = [
-            ScopePlanWork(level, gateways.graph, relay, links, is_by_tree=policies.goes_by_tree(scope))
+            ScopePlanWork(level, gateways.graph, choices, relay, links, is_by_tree=policies.goes_by_tree(scope))
             for level, scope in enumerate(context.scopes)
         ]
         self.scopes = [

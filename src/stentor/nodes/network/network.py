@@ -51,6 +51,7 @@ from stentor.protocols.dissemination.relay import Relay
 from stentor.protocols.dissemination.routes import Route, TopicEntry
 from stentor.protocols.dissemination.settlement import Settlement, SettlementDue
 from stentor.protocols.neighbours import Neighbours
+from stentor.protocols.overlay.exits import ExitChoices
 from stentor.protocols.overlay.gateways import Gateways
 
 _COST_MAX = 1_000_000  # as much as operators may say
@@ -95,9 +96,11 @@ class BrokerNetwork:
         self.shortcuts = Shortcuts(self.gateways, settings.path_length, self.outgoing, step)
         self._anti_entropy = AntiEntropy(neighbours, self.gateways, self.profiles)
         self.returning = ReturningLinks(self.gateways, neighbours, self._plan_wait_ns, step)
+        choices = ExitChoices()
         self.colouring = Colouring(
             settings.colours,
             self.gateways,
+            choices,
             self.profiles,
             self.feed,
             forwarder.table.interests,
@@ -111,7 +114,14 @@ class BrokerNetwork:
             step,
         )
         self.routes = RouteComputation(
-            self.gateways, self.profiles, self.relay, forwarder.table.interests, self.peers, self.colouring, step
+            self.gateways,
+            self.profiles,
+            self.relay,
+            forwarder.table.interests,
+            self.peers,
+            self.colouring,
+            choices,
+            step,
         )
         self.settlement = Settlement(
             context, self.profiles, neighbours, self.routes.way_towards, self._holds_events, step

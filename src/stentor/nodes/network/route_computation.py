@@ -7,6 +7,7 @@ the one that a parcel names is taken, and else the one that was chosen before.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 
 from stentor.machine import Step
 from stentor.model.colours.plan import Side
@@ -20,7 +21,7 @@ from stentor.protocols.dissemination.profiles import Profiles
 from stentor.protocols.dissemination.relay import Relay
 from stentor.protocols.neighbours import Neighbour
 from stentor.protocols.overlay.connectivity_graph import ConnectivityGraph
-from stentor.protocols.overlay.exits import ExitChoices
+from stentor.protocols.overlay.exits import ExitChoices, Way
 from stentor.protocols.overlay.gateways import Gateways
 from stentor.protocols.overlay.planned_topology import PlannedTopology
 from stentor.wire.parcel import Masks
@@ -37,6 +38,7 @@ class RouteComputation:
         interests: InterestIndex,
         peers: Mapping[str, NeighbourLink],
         colouring: Colouring,
+        choices: ExitChoices,
         step: Step,
     ) -> None:
         self._gateways = gateways
@@ -52,7 +54,7 @@ class RouteComputation:
         self._graphs: dict[Sides, ConnectivityGraph] = {}
         self._numbers: list[dict[str, int]] = []  # of all members, by level
         self._clashes: set[str] = set()  # members whose number another has, as people were told
-        self._choices = ExitChoices()
+        self._choices = choices
         self._lost: dict[str, int] = {}  # members of our units that we cannot reach and still sum up, and since when
 
     def update(self) -> None:
@@ -117,10 +119,31 @@ class RouteComputation:
         for level, topology in enumerate(self._colouring.planned):
             if topology is not None and self._colouring.holds(level):
                 former = (*now[:level], Side.BEFORE, *now[level + 1 :])
-                for side in (former, now):
-                    for place, bit in self._moved(topology, level, self._graph_of(side)):
-                        held[place] = held.get(place, 0) | bit
+                moved = [self._moved(topology, level, self._graph_of(side)) for side in (former, now)]
+                for place, bit in chain(*moved, self._leaving_elsewhere(level, former, now)):
+                    held[place] = held.get(place, 0) | bit
             yield dict(held)
+
+    def _leaving_elsewhere(self, level: int, former: Sides, now: Sides) -> Iterator[tuple[int, int]]:
+        """Yield members for whom events leave by other exits after a plan of a level than before, as level and bit."""
+        if level not in self._again(now):
+            return
+        for place in range(level, self._context.depth):
+            for unit, number in self._others(place).items():
+                if self._way(unit, former) != self._way(unit, now):
+                    yield place, 1 << number
+
+    def _way(self, unit: str, sides: Sides, told: Mapping[int, str] | None = None, *, keep: bool = False) -> Way:
+        """Return by which exits events for a unit leave on these sides of plans, if their parcel names some."""
+        return self._graph_of(sides).exits.resolve(unit, told or {}, self._choices, keep=keep, again=self._again(sides))
+
+    def _again(self, sides: Sides) -> list[int]:
+        """Return the levels for whose units this broker chooses exits again on these sides of plans."""
+        return [
+            level
+            for level, topology in enumerate(self._colouring.planned)
+            if topology is not None and sides[level] is Side.AFTER and self._context.name in topology.plan.choosers
+        ]
 
     def _moved(self, topology: PlannedTopology, level: int, graph: ConnectivityGraph) -> Iterator[tuple[int, int]]:
         """Yield members whose way a plan of a level changes on the side of it that a graph is of, as level and bit:
@@ -137,24 +160,24 @@ class RouteComputation:
 
     def _states(self, sides: Sides, told: ExitNumbers) -> tuple[RoutingState[InterestIndex], ...]:
         """Return the states of all levels on these sides of their plans, for parcels that name these exits."""
-        graph = self._graph_of(sides)
         by_unit = {each.unit: each.name for each in reversed(self._neighbours_on(sides))}  # the best is remembered
         units = self._units_of(told)
-        return tuple(self._compute(level, graph, by_unit, units) for level in range(self._context.depth))
+        return tuple(self._compute(level, sides, by_unit, units) for level in range(self._context.depth))
 
     def _compute(
-        self, level: int, graph: ConnectivityGraph, by_unit: Mapping[str, str], told: Mapping[int, str]
+        self, level: int, sides: Sides, by_unit: Mapping[str, str], told: Mapping[int, str]
     ) -> RoutingState[InterestIndex]:
         """Return the state of the scope that holds the units of a level, for parcels that name these exits; `by_unit`
         are the best neighbours by what we see of them.
         """
+        graph = self._graph_of(sides)
         own = self._context.units[level]
         numbers = self._numbers[level]
         next_hops: dict[str, int] = {}
         costs: dict[str, tuple[int, ...]] = {}
         named: dict[ExitNumbers, int] = {}
         for unit, number in self._others(level).items():
-            target, exits = graph.exits.resolve(unit, told, self._choices)
+            target, exits = self._way(unit, sides, told, keep=True)
             neighbour, distance = by_unit.get(graph.cache.hop(target) or ""), graph.distance(unit)
             if neighbour is not None and distance is not None:
                 next_hops[neighbour] = next_hops.get(neighbour, 0) | 1 << number
@@ -258,9 +281,8 @@ class RouteComputation:
             return "", ()
         colours = zip(self._colouring.sides, self._colouring.current, strict=True)
         sides = tuple(by_colour[colour] for by_colour, colour in colours)
-        graph = self._graph_of(sides)
-        target, exits = graph.exits.resolve(unit, self._units_of(told), self._choices, keep=False)
-        first = graph.cache.hop(target)
+        target, exits = self._way(unit, sides, self._units_of(told))
+        first = self._graph_of(sides).cache.hop(target)
         name = next((each.name for each in self._neighbours_on(sides) if each.unit == first), "")
         level = self._gateways.neighbours[name].level if name else 0
         return name, (0,) * level + self._exit_numbers(exits)[level:]

@@ -58,6 +58,10 @@ class PlanWork(Protocol):
         """Return what this broker would have changed."""
         ...
 
+    def has_nearer_exits(self) -> bool:
+        """Return whether events for members of the scope would leave our units by nearer exits than those we chose."""
+        ...
+
     def rotate(self) -> None:
         """A wave has come: what finished plans have made of links may be known everywhere by now."""
         ...
@@ -236,6 +240,10 @@ class AnnouncedPlan:
     def requests(self) -> tuple[TopologyChange, ...]:
         """Return what this broker would have changed; while a plan is under way, that can wait."""
         return () if self.is_open else self._work.requests()
+
+    def choosers(self, name: str) -> tuple[str, ...]:
+        """Return the name of this broker if it would leave by other exits than it chose, and no plan is under way."""
+        return (name,) if not self.is_open and self._work.has_nearer_exits() else ()
 
     @property
     def root_group(self) -> tuple[str, ...] | None:

@@ -208,8 +208,9 @@ class Planning:
         if self._wave.is_running:
             return
         if not self._waiting:
-            self._take_up(self._wave.requests, now)
+            self._take_up(self._wave.requests, self._wave.choosers, now)
         self._wave.requests = ()
+        self._wave.choosers = ()
         if self._waiting:
             self._start(self._waiting.popleft(), now)
 
@@ -223,7 +224,7 @@ class Planning:
         running.enter(PlanPhase.ANNOUNCING, now)
         self._poll.announce(self._poll.word_of(plan))
 
-    def _take_up(self, requests: tuple[TopologyChange, ...], now: int) -> None:
+    def _take_up(self, requests: tuple[TopologyChange, ...], choosers: tuple[str, ...], now: int) -> None:
         """Make one plan of what brokers ask for; what cannot be, as somebody asks who is behind, is left out."""
         asked = {(change.near, change.far) for change in requests if change.is_return}
         ends: dict[tuple[str, ...], TopologyChange] = {}  # both ends of a link may ask for it
@@ -233,12 +234,19 @@ class Planning:
             pair = (change.near, change.far)
             ends.setdefault(pair if change.is_measured else tuple(sorted(pair)), change)
         changes = tuple(ends.values())
-        number = fingerprint("plan", f"{self._around.scope} {now} {changes}") or 1
-        if changes and self.request(TopologyPlan(number, changes)):
-            refusal = self._announced.refusal
-            sound = tuple(change for change in changes if not refusal(TopologyPlan(number, (change,))))
-            if sound:
-                self.request(TopologyPlan(number, sound))
+        number = fingerprint("plan", f"{self._around.scope} {now} {changes} {choosers}") or 1
+        asked_for = TopologyPlan(number, changes, choosers=choosers)
+        if asked_for.size and self.request(asked_for):
+            sound = self._sound_part(asked_for)
+            if sound.size:
+                self.request(sound)
+
+    def _sound_part(self, plan: TopologyPlan) -> TopologyPlan:
+        """Return what of a plan can be carried out by itself."""
+        refusal, number = self._announced.refusal, plan.number
+        changes = tuple(each for each in plan.changes if not refusal(TopologyPlan(number, (each,))))
+        choosers = tuple(each for each in plan.choosers if not refusal(TopologyPlan(number, (), choosers=(each,))))
+        return TopologyPlan(number, changes, choosers=choosers)
 
     def _ask(self, running: _RunningPlan) -> None:
         self._turn = self._turn + 1 if 0 <= self._turn < _LAST_TURN else 0

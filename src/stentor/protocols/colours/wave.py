@@ -23,7 +23,7 @@ from stentor.protocols.colours.scope_tree import Claim, ScopeTree, TreeRole
 class _Answers:
     """What the brokers below us, and we ourselves, have answered to the wave that runs."""
 
-    __slots__ = ("brokers", "confirmed", "free", "height", "requests", "rows", "waiting")
+    __slots__ = ("brokers", "choosers", "confirmed", "free", "height", "requests", "rows", "waiting")
 
     def __init__(
         self,
@@ -31,6 +31,7 @@ class _Answers:
         confirmed: int,
         rows: tuple[ManifestRow, ...],
         requests: tuple[TopologyChange, ...],
+        choosers: tuple[str, ...],
         free: tuple[str, str],
     ) -> None:
         self.waiting = set(waiting)  # children that have not answered for all below them
@@ -39,6 +40,7 @@ class _Answers:
         self.confirmed = confirmed
         self.rows = list(rows)
         self.requests = requests
+        self.choosers = choosers
         self.free = free  # a broker with room for a child, and its address; the nearest to the root
 
     def add(self, ack: Ack) -> None:
@@ -47,6 +49,7 @@ class _Answers:
         self.confirmed |= ack.confirmed
         self.rows += ack.rows
         self.requests = (self.requests + ack.requests)[:MOST_CHANGES]
+        self.choosers = (self.choosers + ack.choosers)[:LARGEST_UNIT]  # the others have their turn after these
         if not self.free[0]:
             self.free = ack.free, ack.free_address
 
@@ -79,6 +82,7 @@ class Wave:
         self.brokers = 1  # in the tree below us, and we, when the last wave ended
         self.height = 0  # of that tree
         self.requests: tuple[TopologyChange, ...] = ()  # at the root: what brokers would have changed
+        self.choosers: tuple[str, ...] = ()  # at the root: brokers that would choose other exits
         self.free = ("", "")  # a broker in that tree with room for one more child, and its address
         self.rounds_as_root = 0  # waves that have ended since we became the root
         self.refused = 0  # waves that were not taken
@@ -169,7 +173,8 @@ class Wave:
             self._compare()
         confirmed, own = self._lease.own_answer()
         free = (tree.name, self._around.address) if tree.has_room else ("", "")
-        self._answers = _Answers(tree.children, confirmed, own, self._announced.requests(), free)
+        requests, choosers = self._announced.requests(), self._announced.choosers(tree.name)
+        self._answers = _Answers(tree.children, confirmed, own, requests, choosers, free)
         self.deadline_at = now + 2 * (tree.height - tree.depth) * self._delay_ns
         for child in tree.children:
             self._around.say(
@@ -252,6 +257,7 @@ class Wave:
             self.rounds_as_root += 1
             self._lease.renew(answers.confirmed, rows)
             self.requests = answers.requests
+            self.choosers = answers.choosers
         elif tree.role is TreeRole.MEMBER:
             self._around.say(
                 tree.parent,
@@ -265,6 +271,7 @@ class Wave:
                     confirmed=answers.confirmed,
                     rows=rows,
                     requests=answers.requests,
+                    choosers=answers.choosers,
                     free=answers.free[0],
                     free_address=answers.free[1],
                 ),

@@ -5,11 +5,14 @@ exits that are equally good outside. If that were done for each event, a change 
 it, where nobody waits until what went by the former one has arrived. So whoever lets an event into a unit chooses the
 exit once, keeps the choice as long as the outer topology leaves the same exits open, and names it in parcels.
 
+A choice that has become much the farther one inside is changed by a plan of the scope of the unit beyond: its polls
+count what goes by the former exit, and whoever chooses again holds what goes by the next one until that has come.
+
 The *exit of level k* is the member of the scope of level k that is last on the way before it leaves our unit of level
 k + 1: our own unit of that level, or one beside it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import cached_property
 from heapq import heappop, heappush
 from typing import NamedTuple
@@ -18,6 +21,8 @@ from stentor.model.context import Context
 from stentor.protocols.overlay.shortest_paths import Cost, Edge, RoutingCache
 
 Exits = frozenset[str]
+_Key = tuple[int, str, Exits]  # the level of an exit, the unit beyond, and the exits that are open
+_CLEARLY = 4  # of what it costs to get to an exit, a fourth less: costs that are measured differ by less all the time
 _OUTSET = ""  # no unit has this name: all our brokers at once, as a vertex from which paths begin
 
 
@@ -76,7 +81,7 @@ class ExitTable:
                         found[far] |= exits
 
         for near in self._edges:
-            place = self._level_of(near)
+            place = self.level_of(near)
             if place <= level:
                 relax(near, zero, frozenset((near if place == level else own,)))
         settled: set[str] = set()
@@ -87,18 +92,29 @@ class ExitTable:
                 relax(unit, distance, found[unit])
         return found
 
-    def resolve(self, unit: str, told: Mapping[int, str], choices: "ExitChoices", *, keep: bool = True) -> Way:
+    def resolve(
+        self,
+        unit: str,
+        told: Mapping[int, str],
+        choices: "ExitChoices",
+        *,
+        keep: bool = True,
+        again: Collection[int] = (),
+    ) -> Way:
         """Return the way of events for a unit whose parcel names exits; where it names none that is open, they leave
-        from our own unit if they can, and else by the exit that was chosen before.
+        from our own unit if they can, and else by the exit that was chosen before, or for units of some levels by the
+        one that is chosen `again` in a plan.
         """
         target, named = unit, dict[int, str]()
-        for level in reversed(range(self._level_of(unit))):
+        for level in reversed(range(self.level_of(unit))):
             exits, own = self.open_to(level, target), self._context.units[level]
             if not exits:
                 continue  # nothing leads there
             leaving = told.get(level, "")
             if leaving not in exits:
-                leaving = own if own in exits else choices.choose(self, level, target, exits, keep=keep)
+                is_again = self.level_of(target) in again
+                key = level, target, exits
+                leaving = own if own in exits else choices.choose(self, key, keep=keep, is_again=is_again)
             if len(exits) > 1:
                 named[level] = leaving
             if leaving != own:
@@ -110,12 +126,20 @@ class ExitTable:
         passed = [each for each in self._cache.path(unit) if each in exits]
         return passed[-1] if passed else min(exits)
 
+    def is_clearly_nearer(self, one: str, other: str) -> bool:
+        """Return whether it costs at least a quarter less to get to one exit than to another one."""
+        near, far = self._cache.distance(one), self._cache.distance(other)
+        if near is None or far is None:
+            return False
+        highest = next((pair for pair in zip(near, far, strict=True) if pair[0] != pair[1]), (1, 1))
+        return _CLEARLY * highest[0] <= (_CLEARLY - 1) * highest[1]
+
     def targets(self, unit: str, level: int) -> set[str]:
         """Return the units to which events for a unit may go first inside the scope of a level and beyond, by whatever
         exits their parcels name.
         """
         found = {unit}
-        for each in reversed(range(level, self._level_of(unit))):
+        for each in reversed(range(level, self.level_of(unit))):
             own = self._context.units[each]
             found = {
                 target if leaving == own else leaving
@@ -133,14 +157,14 @@ class ExitTable:
         if level not in self._outer:
             paths = self._outer[level] = RoutingCache(_OUTSET, self._cache.depth)
             for near, ends in self._edges.items():
-                if self._level_of(near) < level:
+                if self.level_of(near) < level:
                     paths.set_edge(_OUTSET, near, 0, 1)
                 for far, edge in ends:
                     if edge.level >= level:
                         paths.set_edge(near, far, *edge)
         return self._outer[level]
 
-    def _level_of(self, unit: str) -> int:
+    def level_of(self, unit: str) -> int:
         level = self._context.level(unit)
         assert level is not None, f"{unit} is none of our business"
         return level
@@ -153,21 +177,44 @@ class ExitChoices:
     """
 
     def __init__(self) -> None:
-        self._kept: dict[tuple[int, str, Exits], str] = {}  # by level, the unit beyond, and the exits that are open
+        self._kept: dict[_Key, str] = {}
+        self._next: dict[_Key, str] = {}  # those of the plans that are under way and have us choose again
 
-    def choose(self, table: ExitTable, level: int, unit: str, exits: Exits, *, keep: bool) -> str:
+    def choose(self, table: ExitTable, key: _Key, *, keep: bool, is_again: bool = False) -> str:
         """Return the exit by which events for a unit leave: as before, or the nearest one if they never did."""
-        kept = self._kept.get((level, unit, exits), "")
-        if kept in exits:
-            return kept
+        _, unit, exits = key
+        chosen = self._next if is_again else self._kept
+        known = chosen.get(key, "")
+        if known in exits:
+            return known
         nearest = table.nearest(unit, exits)
         if keep and len(exits) > 1:
-            self._kept[level, unit, exits] = nearest
+            chosen[key] = nearest
         return nearest
 
+    def has_nearer(self, table: ExitTable, level: int) -> bool:
+        """Return whether a choice for units of a level is clearly farther inside than another that is open, too."""
+        return any(
+            table.level_of(unit) == level
+            and table.open_to(place, unit) == exits
+            and table.is_clearly_nearer(table.nearest(unit, exits), kept)
+            for (place, unit, exits), kept in self._kept.items()
+            if kept in exits
+        )
+
+    def begin(self, context: Context, level: int) -> None:
+        """A plan of a scope is heard of: nothing is chosen in it yet for its members, the units of a level."""
+        self._next = {key: each for key, each in self._next.items() if context.level(key[1]) != level}
+
+    def adopt(self, context: Context, level: int) -> None:
+        """Keep what was chosen in a plan of a scope, which is finished."""
+        self._kept |= {key: each for key, each in self._next.items() if context.level(key[1]) == level}
+        self.begin(context, level)
+
     def forget_all_but(self, table: ExitTable) -> None:
-        """Forget choices among exits that are not those which a table leaves open."""
+        """Forget choices among exits that are not those which a table leaves open. No plan is under way."""
         self._kept = {key: kept for key, kept in self._kept.items() if table.open_to(*key[:2]) == key[2]}
+        self._next = {}
 
 
 def _longer(distance: Cost, edge: Edge) -> Cost:

@@ -13,7 +13,7 @@ from stentor.protocols.overlay.connectivity_graph import ConnectivityGraph
 
 def plan_refusal(graph: ConnectivityGraph, level: int, plan: TopologyPlan) -> str:
     """Return why a plan for the scope that holds the units of a level cannot be carried out; "" if it can."""
-    if not plan.changes and plan.roots is None:
+    if not plan.size:
         return "the plan changes nothing"
     pairs = Counter(
         (change.near, change.far) if change.is_measured else tuple(sorted((change.near, change.far)))
@@ -27,6 +27,7 @@ def plan_refusal(graph: ConnectivityGraph, level: int, plan: TopologyPlan) -> st
         if refusal:
             return refusal
     refusal = "" if plan.roots is None else _refusal_of_roots(graph, level, plan.roots)
+    refusal = refusal or _refusal_of_choosers(graph, level, plan.choosers)
     if refusal:
         return refusal
     lost = _parted(graph, level, plan)
@@ -49,6 +50,19 @@ def _refusal_of_roots(graph: ConnectivityGraph, level: int, roots: Sequence[str]
         known = graph.find(_unit(path, level)) if len(path.parts) == graph.context.depth else None
         if known is None or known.left:
             return f"{root} cannot be a root of {scope}: it is not there, as far as is known here"
+    return ""
+
+
+def _refusal_of_choosers(graph: ConnectivityGraph, level: int, choosers: Sequence[str]) -> str:
+    """Return which broker is none of the scope that is said to choose its exits again."""
+    scope = graph.context.scopes[level]
+    for name in choosers:
+        try:
+            path = ScopePath.parse(name)
+        except InvalidInput as error:
+            return str(error)
+        if len(path.parts) != graph.context.depth or (scope and not name.startswith(scope + "/")):
+            return f"{name} is no broker of {scope or 'the network'}"
     return ""
 
 

@@ -131,9 +131,19 @@ class PlannedTopology:
     # ---- whose way changes
 
     def moved(self, paths: RoutingCache) -> set[str]:
-        """Return the units to which one of some best paths leads over a link that the plan changes.
+        """Return the units to which one of some best paths leads over a link that the plan changes, or through a unit
+        in which a broker chooses its exits again: we do not see which way events take from there.
 
         Any best path counts: of two that cost the same, a broker on the way may have chosen the other one.
         """
         pairs = {(unit, self._others[unit, number]) for unit, changes in self._changes.items() for number in changes}
+        crossed = set(self._choosers_seen())
+        pairs |= {(near, far) for near, far, *_ in paths.edges() if far in crossed}
         return paths.units_over(sorted(pairs))
+
+    def _choosers_seen(self) -> Iterator[str]:
+        """Yield what we see of the units of others that choose their exits again."""
+        context = self._graph.context
+        for chooser in self.plan.choosers:
+            if chooser != context.name:
+                yield context.view(ScopePath.parse(chooser))[1]

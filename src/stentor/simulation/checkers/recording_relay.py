@@ -4,7 +4,7 @@ goes by the colours that it has, and leaves a unit by the same exit as long as t
 
 from collections.abc import Mapping
 
-from stentor.model.routing_state import RoutingTables
+from stentor.model.routing_state import ExitNumbers, RoutingState, RoutingTables
 from stentor.protocols.connection.outbox import Outbox
 from stentor.protocols.delivery.besteffort.subscriber import frames
 from stentor.protocols.dissemination.mask_plans import MaskPlans, NextHop
@@ -34,10 +34,12 @@ class RecordingRelay(Relay[Outbox]):
     def adopt(self, tables: RoutingTables[InterestIndex], neighbours: Mapping[str, NextHop[Outbox]]) -> None:
         former = self.states
         super().adopt(tables, neighbours)
-        before, after = [[(state.numbers, state.exits) for state in states] for states in (former, self.states)]
-        if before == after and [state.named for state in former] != [state.named for state in self.states]:
-            detail = f"{self._context.name} chooses another exit than before, and the same ones are open"
-            self._anomalies.append(Anomaly("moved-exit", detail))
+        for level, (before, after) in enumerate(zip(former, self.states, strict=True)):
+            held = tables.held[-1].get(level, 0)
+            is_same = (before.numbers, before.exits) == (after.numbers, after.exits)
+            if is_same and _exits_by_member(before, ~held) != _exits_by_member(after, ~held):
+                detail = f"{self._context.name} chooses another exit than before, and the same ones are open"
+                self._anomalies.append(Anomaly("moved-exit", detail))
 
     def _plans_for(self, level: int, ways: bytes) -> MaskPlans[Outbox]:
         plans = super()._plans_for(level, ways)
@@ -57,3 +59,8 @@ class RecordingRelay(Relay[Outbox]):
                     self._anomalies.append(Anomaly("twice", f"event {event} came to {self._context.name} again"))
                 self._seen.add(event)
         return super()._deliver_locally(inner, runs, matchings)
+
+
+def _exits_by_member(state: RoutingState[InterestIndex], among: int) -> dict[ExitNumbers, int]:
+    """Return the exits that parcels for some members name, and which members these are, as masks."""
+    return {exits: mask & among for exits, mask in state.named.items() if mask & among}

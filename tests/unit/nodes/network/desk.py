@@ -72,5 +72,9 @@ class Desk:
         self.network.validate()
         return self.network.relay.states
 
+    def held(self) -> dict[int, int]:
+        """For whom events of our clients wait, as masks by level."""
+        return dict(self.network.relay._tables.held[-1])
+
     def reports(self, what: str) -> list[Report]:
         return [each for each in self.step.end() if isinstance(each, Report) and each.what == what]

@@ -5,6 +5,8 @@ import pytest
 from tests.unit.nodes.network.desk import ME, Desk
 from tests.unit.protocols.message_ports import KeepingPort
 
+from stentor.model.colours.colour import old_colour
+from stentor.model.colours.plan import PlanStage, TopologyPlan
 from stentor.model.messages import MARKS, ExplanationRequest, MarkReceipt, Message
 from stentor.model.reports.view import Explanation
 from stentor.nodes.broker.introspection import explain, view_of
@@ -99,3 +101,39 @@ def test_the_receipt_for_a_client_that_leaves_goes_by_the_exits_that_events_go_b
         desk.network.hear(desk.network.peers[B3].session, msgspec.structs.replace(receipt, exits=named))
         exits = NUMBERS[neighbour] + 1, 0, 0
         assert passed.pop() == (neighbour, msgspec.structs.replace(receipt, hops=1, exits=exits))
+
+
+@pytest.mark.req("CO-12", "CO-13", "CO-16")
+def test_who_chooses_again_in_a_plan_holds_all_events_that_leave_by_another_exit_until_it_is_finished() -> None:
+    desk = cluster()
+    desk.states()
+    desk.network.gateways.reprice(B2, 3000)
+    desk.states()
+    work, colours = desk.network.colouring._work[1], desk.network.colouring.scopes[1]
+    assert work.has_nearer_exits()
+    colours.announced.on_announce(TopologyPlan(7, (), choosers=(ME,)), PlanStage.ANNOUNCED, 0)
+    assert (desk.states()[1].next_hops, desk.held()) == ({B2: 1 << 7}, {})
+    colours.tree.rotate(1)
+    colours.announced.on_rotation(1, 7, 0, is_switched=True)
+    assert (desk.states()[1].next_hops, desk.held()) == ({B3: 1 << 7}, {1: 1 << 7, 2: 1 << 8})
+    former = old_colour(1)
+    before = desk.network.relay._tables.states((0, former, 0))
+    assert before[1].next_hops == {B2: 1 << 7}
+    colours.announced.on_go(7)
+    assert (desk.states()[1].next_hops, desk.held()) == ({B3: 1 << 7}, {})
+    assert not work.has_nearer_exits()
+
+
+@pytest.mark.req("CO-13")
+def test_an_exit_that_is_hardly_nearer_is_not_asked_for_nor_chosen_in_a_plan_that_was_undone() -> None:
+    desk = cluster()
+    desk.states()
+    work, colours = desk.network.colouring._work[1], desk.network.colouring.scopes[1]
+    for cost, is_nearer in ((1001, False), (1300, False), (1334, True)):
+        desk.network.gateways.reprice(B2, cost)
+        desk.states()
+        assert work.has_nearer_exits() is is_nearer
+    colours.announced.on_announce(TopologyPlan(7, (), choosers=(ME,)), PlanStage.ANNOUNCED, 0)
+    desk.states()
+    colours.announced.on_withdrawal(7)
+    assert desk.states()[1].next_hops == {B2: 1 << 7}

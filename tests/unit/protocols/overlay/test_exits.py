@@ -11,7 +11,7 @@ from stentor.model.context import Context
 from stentor.model.messages import Gateway, Presence
 from stentor.model.scope import ScopePath
 from stentor.protocols.overlay.connectivity_graph import ConnectivityGraph
-from stentor.protocols.overlay.exits import ExitChoices, Way
+from stentor.protocols.overlay.exits import ExitChoices, ExitTable, Way
 
 Links = dict[tuple[str, str], int]  # from a broker to another one, and what it costs both ways
 
@@ -221,11 +221,8 @@ class Whims(ExitChoices):
         super().__init__()
         self._random = random
 
-    def choose(self, *found: object, **_options: object) -> str:
-        _, level, unit, exits = found
-        assert isinstance(level, int)
-        assert isinstance(exits, frozenset)
-        return self._kept.setdefault((level, str(unit), exits), self._random.choice(sorted(exits)))
+    def choose(self, table: ExitTable, key: tuple[int, str, frozenset[str]], **_options: bool) -> str:  # noqa: ARG002
+        return self._kept.setdefault(key, self._random.choice(sorted(key[2])))
 
 
 def walk(links: Links, choices: dict[str, Whims], start: str, goal: str) -> list[str]:

@@ -10,6 +10,7 @@ from stentor.model.messages import Presence
 from stentor.protocols.connection.outbox import Outbox
 from stentor.protocols.dissemination.relay import Relay
 from stentor.protocols.overlay.connectivity_graph import ConnectivityGraph
+from stentor.protocols.overlay.exits import ExitChoices
 from stentor.protocols.overlay.plan_check import plan_refusal
 from stentor.protocols.overlay.planned_topology import PlannedTopology
 
@@ -56,13 +57,21 @@ class ScopePlanWork:
     """What the plans of one scope make a broker do."""
 
     def __init__(
-        self, level: int, graph: ConnectivityGraph, relay: Relay[Outbox], links: PlannedLinks, *, is_by_tree: bool
+        self,
+        level: int,
+        graph: ConnectivityGraph,
+        choices: ExitChoices,
+        relay: Relay[Outbox],
+        links: PlannedLinks,
+        *,
+        is_by_tree: bool,
     ) -> None:
         """`is_by_tree` is whether events go by the scope's tree, whatever links cost."""
         self._level = level
         self._scope = graph.context.scopes[level]
         self._is_by_tree = is_by_tree
         self._graph = graph
+        self._choices = choices
         self._relay = relay
         self._links = links
         self.topology: PlannedTopology | None = None  # of the plan that is under way
@@ -90,6 +99,7 @@ class ScopePlanWork:
 
     def announce(self, plan: TopologyPlan) -> None:
         self.topology = PlannedTopology(self._graph, plan, self.finished)
+        self._choices.begin(self._graph.context, self._level)
         self.generation += 1
 
     def prepare(self) -> None:
@@ -121,6 +131,8 @@ class ScopePlanWork:
         topology = self.topology
         self._forget()
         if topology is not None:
+            if self._graph.context.name in topology.plan.choosers:
+                self._choices.adopt(self._graph.context, self._level)
             self.finished.append(topology)  # before links are closed: with these, ways are worked out anew
             self._make_so(topology.plan)
 
@@ -195,6 +207,9 @@ class ScopePlanWork:
 
     def requests(self) -> tuple[TopologyChange, ...]:
         return tuple(change for change in self._links.requests(self._level) if change.far not in self._pauses)
+
+    def has_nearer_exits(self) -> bool:
+        return self._choices.has_nearer(self._graph.exits, self._level)
 
     def _forget(self) -> None:
         self.topology = None
