@@ -44,8 +44,9 @@ _FIRST = {
     "digests_are_of_stamps": 23,
     "subscriptions_are_not_filed_again": 18,
     "heartbeats_of_clients_are_not_compared": 25,
-    "held_events_are_of_topics_that_nobody_knows": 89,
+    "held_events_are_of_topics_that_nobody_knows": 126,
     "waiting_plans_are_not_checked_when_their_turn_comes": 218,
+    "exits_are_chosen_anew_for_each_event": 253,
     "nobody_asks_for_lost_traces": 11,
     "clients_part_before_what_is_under_way_has_come": 12,
 }

@@ -83,8 +83,7 @@ class BrokerNetwork:
         self.peers: dict[str, NeighbourLink] = {}
         self._in_doubt = 0  # events that were sent over links that were lost, and may not have arrived
         self._strays: list[tuple[int, bytes, int]] = []  # parcels that waited on links of a level, lost in this step
-        neighbours = Neighbours()  # Invariant: just those who are in `peers`.
-        self._neighbours = neighbours
+        self._neighbours = neighbours = Neighbours()  # Invariant: just those who are in `peers`.
         numbers = settings.numbers or (0,) * len(path.parts)
         self.gateways = Gateways(path, numbers, settings.address, self._heartbeat_ns, neighbours, step)
         self.context = context = self.gateways.context
@@ -126,7 +125,10 @@ class BrokerNetwork:
         self.settlement = Settlement(
             context, self.profiles, neighbours, self.routes.way_towards, self._holds_events, step
         )
-        self.timers: dict[type[Timer], Callable[[Any], None]] = {
+        self.timers = self._timers_by_kind()
+
+    def _timers_by_kind(self) -> dict[type[Timer], Callable[[Any], None]]:
+        return {
             Redial: self.outgoing.on_redial,
             NeighboursTimeout: lambda _: self.outgoing.acquaintance.expire(),
             SettlementDue: lambda _: self.settlement.expire(),
