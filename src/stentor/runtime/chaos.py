@@ -4,7 +4,6 @@ from random import Random
 
 from stentor.machine import Effect, Scramble
 from stentor.nodes.broker.broker import Broker
-from stentor.nodes.network.corruption import Corruption
 
 
 class Chaos:
@@ -17,4 +16,4 @@ class Chaos:
         if isinstance(effect, Scramble):
             # with the name, so that brokers that are told one seed are not damaged in the same way
             draw = Random(f"{effect.seed}/{self._broker.path}")
-            Corruption(self._broker.network, self._broker.subscription_lists, draw).scramble(effect.parts)
+            self._broker.scramble(effect.parts, draw)

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from stentor.machine import SECOND, Received, Report
+from stentor.machine import SECOND, Close, Received, Report
 from stentor.model.errors import Refusal
 from stentor.model.messages import Heartbeat, Ping, Rejection
 from stentor.nodes.broker.link_sessions import LinkSessions
@@ -93,7 +93,8 @@ def test_what_a_closed_link_still_brings_is_not_looked_at(stage: "Stage", monkey
     poison(monkeypatch, KeyError("poisoned"))
     peer = stage.peer("mallory")
     peer.say(POISON)
-    assert stage.tell_broker(Received(peer.link, frame.encode(Ping(1)))) == []
+    (effect,) = stage.tell_broker(Received(peer.link, frame.encode(Ping(1))))
+    assert isinstance(effect, Close)
 
 
 # ---- whom a repository does not hear

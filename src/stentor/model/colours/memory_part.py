@@ -23,6 +23,7 @@ class MemoryPart(enum.StrEnum):
     PLANS = "plans"  # that change links: how far they are, and which events wait for them
     QUEUES = "queues"  # what waits for other brokers, and how many bytes went to them and came from them
     CREDIT = "credit"  # how many bytes of events it may send to other brokers, and they to it
+    LINKS = "links"  # who is at the other end of each, who holds which name, and which ones it opens
     TIMERS = "timers"  # when something is due
 
 

@@ -1,6 +1,6 @@
 """The broker: connections, names, subscriptions and forwarding, composed into one machine."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
@@ -23,6 +23,7 @@ from stentor.machine import (
     StopRequested,
     TimerFired,
 )
+from stentor.model.colours.memory_part import MemoryPart
 from stentor.model.colours.wave_messages import WAVE_MESSAGES
 from stentor.model.context import Context
 from stentor.model.errors import FrameError, Refusal
@@ -81,6 +82,7 @@ from stentor.nodes.broker.frame_reader import FrameReader
 from stentor.nodes.broker.handshake import Handshake, Replaced
 from stentor.nodes.broker.heartbeats import BrokerTick, Heartbeats
 from stentor.nodes.broker.introspection import explain, fitting, view_of
+from stentor.nodes.broker.link_audit import LinkAudit
 from stentor.nodes.broker.link_session import HelloTimeout, LinkSession, LinkState
 from stentor.nodes.broker.link_sessions import QUIET, LinkSessions
 from stentor.nodes.broker.local_client import LocalClient
@@ -89,6 +91,9 @@ from stentor.nodes.broker.status import BrokerLife, status_of
 from stentor.nodes.broker.subscription_lease import SubscriptionLease
 from stentor.nodes.broker.tracer import BrokerTracer, HopsDue
 from stentor.nodes.confirmations import DEPARTURE
+from stentor.nodes.damage.corruption import Corruption
+from stentor.nodes.damage.damaged_links import DamagedLinks
+from stentor.nodes.damage.draw import Draw
 from stentor.nodes.network.network import BrokerNetwork, NetworkSettings
 from stentor.policies.scope_policies import ScopePolicies
 from stentor.protocols.connection.name_registry import NameRegistry
@@ -125,7 +130,7 @@ class Broker:
         self._counters = BrokerCounters()
         self._deferred = DeferredWork(step)
         self._keeper = CharterKeeper(self.network.access, step)
-        names = NameRegistry()
+        self._names = names = NameRegistry()
         self._sessions = LinkSessions(
             limits,
             forwarder,
@@ -149,7 +154,8 @@ class Broker:
         )
         self._handshake = Handshake(limits, version, self.network, names, self._access, redirection, step)
         self._lease = SubscriptionLease(self._subscriptions, forwarder.table, self._sessions, own, step)
-        self._heartbeats = Heartbeats(limits, self._sessions, self.network, self._lease, step)
+        audit = LinkAudit(self._sessions, names, self.network, self._deferred, step)
+        self._heartbeats = Heartbeats(limits, self._sessions, self.network, self._lease, audit, step)
         self._reader = FrameReader(
             forwarder,
             self.network.relay,
@@ -337,9 +343,9 @@ class Broker:
 
     def _on_link_loss(self, happened: LinkLost) -> None:
         session = self._sessions.links.get(happened.link)
-        if session is not None:
+        if session is not None and session.connection.link == happened.link:
             self._sessions.forget(session, happened.reason)
-        else:
+        else:  # it was not opened, or what is kept under its number is damaged
             self.network.outgoing.on_loss(happened.link, happened.reason)
 
     def _on_start(self, happened: Started) -> None:
@@ -422,6 +428,11 @@ class Broker:
     def subscription_lists(self) -> list[SubscriptionList[Outbox]]:
         """What each client asked for."""
         return [session.subscriptions for session in self._sessions]
+
+    def scramble(self, parts: Iterable[MemoryPart], draw: Draw) -> None:
+        """Damage parts of what this broker remembers."""
+        links = DamagedLinks(self._sessions, self._names, self.network, self._deferred, draw)
+        Corruption(self.network, self.subscription_lists, draw, links.scramble).scramble(parts)
 
     def view(self) -> NetworkView:
         """Return what this broker knows of the network around it."""

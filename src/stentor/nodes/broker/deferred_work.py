@@ -7,6 +7,7 @@ step's worth done in each round of the event loop, between what everybody else s
 """
 
 import enum
+from collections.abc import Iterable
 from typing import Final
 
 from stentor.machine import Pause, StartTimer, Step, Timer
@@ -109,13 +110,28 @@ class DeferredWork:
             self._is_scheduled = True
             self._step.emit(StartTimer(DeferredWorkDue(), self._step.now))
 
+    def renew(self, sessions: Iterable[LinkSession]) -> bool:
+        """Let just these wait, those who did in the order of their turns; return whether any did not. What waits has a
+        step soon, whether or not one is thought to be coming.
+        """
+        waiting = {session.connection.link: session for session in sessions}
+        kept = {link: waiting[link] for link in self.waiting if link in waiting}
+        is_wrong = self.waiting != waiting
+        self.waiting = kept | waiting
+        self._is_scheduled = False
+        if waiting:
+            self.schedule()
+        return is_wrong
+
     def begin_turn(self) -> LinkSession | None:
         """Begin a step for what was put off. Return the session whose turn it is, if any waits for one."""
         self._is_scheduled = False
         self._begin(_BUDGET)
-        if not self.waiting:
-            return None
-        return self.waiting.pop(next(iter(self.waiting)))
+        while self.waiting:
+            session = self.waiting.pop(next(iter(self.waiting)))
+            if session.rest is not None:  # none waits without one, unless that is damaged
+                return session
+        return None
 
     def forget(self, link: LinkId) -> None:
         """A link is gone, and waits for nothing."""

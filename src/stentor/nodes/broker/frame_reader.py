@@ -7,7 +7,7 @@ Runs of events whose flows are known go on at once, many frames as one slice. Ev
 from collections.abc import Callable
 from functools import partial
 
-from stentor.machine import Resume, Step
+from stentor.machine import Close, Resume, Step
 from stentor.model.errors import FrameError, Refusal
 from stentor.model.ids import LinkId
 from stentor.model.messages import AnyMessage
@@ -58,7 +58,8 @@ class FrameReader:
         """Bytes have come over a link."""
         self.is_routine = True
         session = self._sessions.links.get(link)
-        if session is None:  # closed by us while these bytes were under way
+        if session is None:  # closed by us while these bytes were under way, or forgotten, which is damage
+            self._step.emit(Close(link, "nobody here knows this link"))
             return
         self._counters.bytes_in += len(data)
         self._counters.chunks += 1

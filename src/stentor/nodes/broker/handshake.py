@@ -10,7 +10,7 @@ from stentor.model.messages import Challenge, ChallengeRequest, Hello, Welcome
 from stentor.model.ranges import check_client_name
 from stentor.model.trust.place import REPOSITORY_NAME
 from stentor.nodes.broker.access.access_control import AccessControl
-from stentor.nodes.broker.link_session import HelloTimeout, LinkChange, LinkSession
+from stentor.nodes.broker.link_session import HelloTimeout, LinkSession
 from stentor.nodes.broker.redirection import Redirection
 from stentor.nodes.network.network import BrokerNetwork
 from stentor.protocols.connection.connection import SMALLEST_WINDOW
@@ -89,7 +89,7 @@ class Handshake:
         connection.publisher = publisher_id(connection.principal, hello.name)
         slower = max(self._limits.heartbeat, hello.heartbeat)  # NaN is not slower
         self._welcome(session, hello, min(slower, _LONGEST_HEARTBEAT), proof)
-        session.change(LinkChange.CLIENT_GREETED)
+        session.serve()
         self._step.report("debug", "client connected", client=hello.name, principal=connection.principal)
         self._redirection.point(session, hello)
         if fenced is None:

@@ -3,6 +3,7 @@
 from stentor.machine import SECOND, StartTimer, Step, StopTimer, Timer
 from stentor.model.errors import Refusal
 from stentor.model.limits import Limits
+from stentor.nodes.broker.link_audit import LinkAudit
 from stentor.nodes.broker.link_sessions import LinkSessions
 from stentor.nodes.broker.subscription_lease import SubscriptionLease
 from stentor.nodes.network.network import BrokerNetwork
@@ -18,11 +19,18 @@ class Heartbeats:
     """The ticks of one broker, two in a heartbeat."""
 
     def __init__(
-        self, limits: Limits, sessions: LinkSessions, network: BrokerNetwork, lease: SubscriptionLease, step: Step
+        self,
+        limits: Limits,
+        sessions: LinkSessions,
+        network: BrokerNetwork,
+        lease: SubscriptionLease,
+        links: LinkAudit,
+        step: Step,
     ) -> None:
         self._sessions = sessions
         self._network = network
         self._lease = lease
+        self._links = links
         self._step = step
         self._tick_ns = int(limits.heartbeat * SECOND) // 2
         self._ticked_at = 0
@@ -41,6 +49,7 @@ class Heartbeats:
         now = self._step.now
         has_slept = now - self._ticked_at > _TICKS_ASLEEP * self._tick_ns
         self._ticked_at = now
+        self._links.run()
         self._beat(has_slept=has_slept)
         self._network.beat(self._sessions.clients)
         self._lease.audit()

@@ -94,6 +94,12 @@ class LinkSession:
         """The other end is a broker, and has been greeted."""
         self.change(LinkChange.BROKER_GREETED)
         self.hop = hop
+        self.connection.seal()
+
+    def serve(self) -> None:
+        """The other end is a client, and has been greeted."""
+        self.change(LinkChange.CLIENT_GREETED)
+        self.connection.seal()
 
     def leave_network(self) -> None:
         """Another link to the same broker takes the place of this one."""

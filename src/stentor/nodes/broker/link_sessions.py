@@ -70,6 +70,14 @@ class LinkSessions:
         """How many clients there are, with those who have not said hello yet: nobody is looked at one by one."""
         return len(self.links) - len(self._network.peers)
 
+    def drop_misfiled(self) -> int:
+        """Close links under whose number the session of another one is kept; return how many there were."""
+        wrong = [link for link, session in self.links.items() if session.connection.link != link]
+        for link in wrong:
+            del self.links[link]
+            self._step.emit(Close(link, "what this broker remembered of the link was damaged"))
+        return len(wrong)
+
     def admit(self, happened: LinkOpened, *, is_ready: bool) -> None:
         """Open the session of a new link; whoever is there has to say who it is before long."""
         limits, link, now = self._limits, happened.link, self._step.now
@@ -140,7 +148,7 @@ class LinkSessions:
         """Forget a link that is gone: nothing of it is left anywhere."""
         connection = session.connection
         outbox = connection.outbox
-        del self.links[connection.link]
+        self.links.pop(connection.link, None)  # damage may have lost it
         self._names.release(connection)
         if session.hop is not None:
             self._network.link_down(session, reason)

@@ -1,6 +1,6 @@
 """The network around a broker: gateway propagation, profile propagation and event routing, composed."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -55,6 +55,7 @@ from stentor.protocols.overlay.exits import ExitChoices
 from stentor.protocols.overlay.gateways import Gateways
 
 _COST_MAX = 1_000_000  # as much as operators may say
+_LARGEST_COST = 10**12  # as much as can be told, in thousandths
 _PATIENCES = 4  # of a wave: one to be asked for, two of a root that was crowned just now, one for the plan itself
 
 
@@ -171,7 +172,7 @@ class BrokerNetwork:
             role="broker",
             heartbeat=self._limits.heartbeat,
             agent=self._version,
-            attempt=self.outgoing.dialled,
+            attempt=self.outgoing.last_number,
             address=self.settings.address,
             cost=outgoing.settings.cost or 0.0,
         )
@@ -242,11 +243,36 @@ class BrokerNetwork:
             peer.confirm_all()
         self._in_doubt += peer.in_doubt
         self.returning.on_loss(name)
-        level = self.peers.pop(name).hop.level
+        level, _ = self.context.view(ScopePath.parse(name))
+        del self.peers[name]
         self.profiles.forget_neighbour(name)
         self.gateways.link_down(name)
         self.colouring.link_down(name, level)
         self.access.link_down(name)
+
+    def knows(self, session: LinkSession) -> bool:
+        """Return whether a session is that of the neighbour it is said to be, and its link costs what we were told."""
+        name = "" if session.hop is None else session.hop.name
+        peer, neighbour = self.peers.get(name), self._neighbours.get(name)
+        if peer is None or neighbour is None:
+            return False
+        is_theirs = neighbour.name == name and neighbour.port is session.connection.outbox
+        return peer.session is session and peer.cost.is_intact and is_theirs
+
+    def drop_ghosts(self, links: Mapping[LinkId, LinkSession]) -> int:
+        """Forget neighbours to whom there is no such link; return how many there were."""
+
+        def is_there(session: LinkSession, name: str) -> bool:
+            is_open = links.get(session.connection.link) is session
+            return is_open and session.hop is not None and session.hop.name == name
+
+        ghosts = [name for name, peer in self.peers.items() if not is_there(peer.session, name)]
+        for name in ghosts:
+            self._lose(self.peers[name], name)
+        strangers = [name for name in self._neighbours if name not in self.peers]
+        for name in strangers:
+            self.gateways.link_down(name)
+        return len(ghosts) + len(strangers)
 
     # ---- what links cost
 
@@ -326,6 +352,8 @@ class BrokerNetwork:
         for name, peer in list(self.peers.items()):
             silent = now - peer.session.connection.heard
             self.gateways.suspect(name, suspected=silent > self._heartbeat_ns)
+            if not 0 < self._neighbours[name].cost <= _LARGEST_COST:
+                self.gateways.reprice(name, peer.cost.now)  # damage: any other cost is mended by a plan
             shared = self.context.scopes[peer.hop.level :]
             self._neighbours.say(name, Digest({scope: digests[scope] for scope in shared}, self.access.digest, clients))
             self._neighbours.say(name, peer.ping(now))
@@ -336,6 +364,7 @@ class BrokerNetwork:
         self.access.beat()
         self.settlement.beat()
         self.routes.drop_lost()
+        self._forwarder.check_schemas()
         if self.peers:
             self.profiles.flush(counts=True)
 

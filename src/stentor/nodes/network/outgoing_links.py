@@ -1,16 +1,19 @@
 """The links that this broker opens, and opens again whenever they are lost."""
 
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Mapping
 
 import msgspec
 
 from stentor.machine import MILLISECOND, SECOND, Dial, StartTimer, Step, StopTimer, Timer
 from stentor.model.ids import LinkId
+from stentor.nodes.broker.link_session import LinkSession
 from stentor.nodes.network.acquaintance import Acquaintance
 from stentor.nodes.network.settings import GatewaySettings
 
 _FIRST_PAUSE_NS = 50 * MILLISECOND  # a broker that was started again is there before anybody notices
 _PAUSE_MAX_NS = 5 * SECOND  # as long as a client waits at most between two tries
+_DIALLING_MAX_NS = 11 * SECOND  # a dialler gives up after 10
+_AHEAD_NS = MILLISECOND  # by which numbers may be ahead of the clock they come from: what is more is damage
 
 
 class Redial(Timer, frozen=True, gc=False, tag="redial neighbour"):
@@ -22,11 +25,12 @@ class Redial(Timer, frozen=True, gc=False, tag="redial neighbour"):
 class OutgoingLink:
     """A link that is opened from here."""
 
-    __slots__ = ("link", "pause_ns", "settings")
+    __slots__ = ("due_at", "link", "pause_ns", "settings")
 
     def __init__(self, settings: GatewaySettings) -> None:
         self.settings = settings
         self.link: LinkId | None = None  # None while none is open, or being opened
+        self.due_at = 0  # by when it is open, lost or dialled again
         self.pause_ns = _FIRST_PAUSE_NS  # before it is dialled again
 
 
@@ -37,10 +41,14 @@ class OutgoingLinks:
         self, settings: Iterable[GatewaySettings], heartbeat_ns: int, neighbours: Container[str], step: Step
     ) -> None:
         chosen = tuple(settings)
-        self.links = {each.address: OutgoingLink(each) for each in chosen if not each.is_requested}
-        self.requested = {each.name: each for each in chosen if each.is_requested}  # that plans shall bring, by broker
+        # The configuration, as orders and plans have changed it since: which links are opened, and which ones plans
+        # shall bring. All else follows from that.
+        self._wanted = tuple(each for each in chosen if not each.is_requested)
+        self._asked_for = tuple(each for each in chosen if each.is_requested)
+        self.links = {each.address: OutgoingLink(each) for each in self._wanted}
+        self.requested = {each.name: each for each in self._asked_for}  # by broker
         self.acquaintance = Acquaintance(step)
-        self.dialled = 0  # how often, to all addresses
+        self.last_number = 0  # of those that links have got
         self._pause_max_ns = min(_PAUSE_MAX_NS, 2 * heartbeat_ns)
         self._neighbours = neighbours
         self._step = step
@@ -56,6 +64,10 @@ class OutgoingLinks:
         """Open one more link from here."""
         if settings.address in self.links:  # ordered twice before the first was written down
             return
+        self._wanted = (*self._wanted, settings)
+        self._add(settings)
+
+    def _add(self, settings: GatewaySettings) -> None:
         outgoing = self.links[settings.address] = OutgoingLink(settings)
         if self._has_begun:
             self._dial(outgoing)
@@ -66,7 +78,14 @@ class OutgoingLinks:
 
     def request(self, settings: GatewaySettings) -> None:
         """Have a plan bring one more link from here."""
+        self.on_brought(settings.name)
+        self._asked_for = (*self._asked_for, settings)
         self.requested[settings.name] = settings
+
+    def on_brought(self, name: str) -> None:
+        """A plan has done what is to be done about a link that it was to bring."""
+        self._asked_for = tuple(each for each in self._asked_for if each.name != name)
+        self.requested.pop(name, None)
 
     def dials(self, name: str) -> bool:
         """Return whether links to a broker are opened from here."""
@@ -74,6 +93,7 @@ class OutgoingLinks:
 
     def remove(self, address: str) -> None:
         """Open a link no more; one that is open stays."""
+        self._wanted = tuple(each for each in self._wanted if each.address != address)
         if self.links.pop(address, None) is not None:
             self.acquaintance.on_answer(address)
             self._step.emit(StopTimer(Redial(address)))
@@ -82,12 +102,16 @@ class OutgoingLinks:
         if outgoing.settings.name in self._neighbours:
             self._redial_after(outgoing, _PAUSE_MAX_NS)
             return
-        self.dialled += 1
-        outgoing.link = LinkId(-self.dialled)  # those that others dial have positive ones
+        # from the clock, so that whatever is remembered of former numbers, none is given again
+        ahead = self.last_number - self._step.now
+        self.last_number = self.last_number + 1 if 0 <= ahead < _AHEAD_NS else self._step.now
+        outgoing.due_at = self._step.now + _DIALLING_MAX_NS
+        outgoing.link = LinkId(-self.last_number)  # those that others dial have positive ones
         self._step.emit(Dial(outgoing.link, outgoing.settings.address))
 
     def _redial_after(self, outgoing: OutgoingLink, pause_ns: int) -> None:
         redial = Redial(outgoing.settings.address)
+        outgoing.due_at = self._step.now + 2 * pause_ns
         self._step.emit(StartTimer(redial, self._step.now + pause_ns, pause_ns // 2))
 
     def on_redial(self, redial: Redial) -> None:
@@ -117,6 +141,48 @@ class OutgoingLinks:
             return
         outgoing.link = None
         self.acquaintance.on_answer(outgoing.settings.address)
+        self._clamp(outgoing)
         self._redial_after(outgoing, outgoing.pause_ns)
         self._step.report("debug", "gateway lost", address=outgoing.settings.address, reason=reason)
         outgoing.pause_ns = min(2 * outgoing.pause_ns, self._pause_max_ns)
+
+    # ---- damage
+
+    def audit(self, sessions: Mapping[LinkId, LinkSession]) -> int:
+        """Hold the links against the configuration, and their numbers against the sessions that there are; return how
+        often something was wrong.
+        """
+        wanted = {each.address: each for each in self._wanted}
+        asked_for = {each.name: each for each in self._asked_for}
+        strange = [at for at, each in self.links.items() if at not in wanted or each.settings.address != at]
+        for address in strange:
+            del self.links[address]
+        missing = sorted(wanted.keys() - self.links.keys())
+        for address in missing:
+            self._add(wanted[address])
+        wrong = len(strange) + len(missing) + (self.requested != asked_for)
+        self.requested = asked_for
+        for link, session in sessions.items():
+            outgoing = self.links.get(session.connection.address) if session.dialled else None
+            if outgoing is not None and outgoing.link != link:
+                outgoing.link = link
+                wrong += 1
+        return wrong + sum(self._mend(outgoing, sessions) for outgoing in self.links.values())
+
+    def _mend(self, outgoing: OutgoingLink, sessions: Mapping[LinkId, LinkSession]) -> bool:
+        """Dial again what is neither open nor being opened; return whether anything was wrong."""
+        is_wrong = self._clamp(outgoing)
+        if outgoing.link in sessions or self._step.now <= outgoing.due_at:
+            return is_wrong
+        if outgoing.link is None:
+            self._dial(outgoing)
+        else:
+            self.on_loss(outgoing.link, "nobody opens it")
+        return True
+
+    def _clamp(self, outgoing: OutgoingLink) -> bool:
+        """Take out times that cannot be; return whether there were any."""
+        before = outgoing.due_at, outgoing.pause_ns
+        outgoing.due_at = min(outgoing.due_at, self._step.now + _DIALLING_MAX_NS)
+        outgoing.pause_ns = min(max(outgoing.pause_ns, _FIRST_PAUSE_NS), self._pause_max_ns)
+        return before != (outgoing.due_at, outgoing.pause_ns)

@@ -25,6 +25,7 @@ class Connection:
         "_beaten",
         "_granted",
         "_greeting",
+        "_seal",
         "address",
         "attempt",
         "buffer",
@@ -65,6 +66,7 @@ class Connection:
         self.taken = 0  # bytes of events that were taken off the peer's credit for good
         self._granted = window
         self._greeting = b""
+        self._seal = 0  # of who is at the other end, once it was greeted
         self.outbox.post_frame(PREAMBLE)
 
     def greet(self, largest_body: int, heartbeat: float) -> None:
@@ -72,6 +74,20 @@ class Connection:
         self.greeted = True
         self.largest_frame = largest_body + FRAME_OVERHEAD
         self.heartbeat = int(heartbeat * SECOND)
+
+    @property
+    def _identity(self) -> int:
+        who = self.name, self.principal, self.address, self.incarnation, self.attempt, self.publisher
+        return hash((*who, self.window))
+
+    def seal(self) -> None:
+        """Remember that this is who is at the other end, and what we offered it: neither changes any more."""
+        self._seal = self._identity
+
+    @property
+    def is_intact(self) -> bool:
+        """Whether we know who is at the other end as we knew it when it was greeted."""
+        return self._seal == self._identity
 
     def narrow(self, window: int) -> None:
         """The peer takes less ahead than we offered."""

@@ -1,6 +1,8 @@
 """Name registry: a principal's name has one holder. A newer incarnation fences the older off, never the other way
 round."""
 
+from collections.abc import Iterable
+
 from stentor.model.errors import FrameError, Refusal
 from stentor.protocols.connection.connection import Connection
 
@@ -23,6 +25,19 @@ class NameRegistry:
             )
         self._holders[key] = connection
         return holder
+
+    def renew(self, connections: Iterable[Connection]) -> bool:
+        """Let these be the holders of their names, the newest of each name; return whether any was another."""
+        holders: dict[tuple[str, str], Connection] = {}
+        for each in connections:
+            key = (each.principal, each.name)
+            known = holders.get(key)
+            if known is None or (known.incarnation, known.attempt) <= (each.incarnation, each.attempt):
+                holders[key] = each
+        if holders == self._holders:
+            return False
+        self._holders = holders
+        return True
 
     def release(self, connection: Connection) -> None:
         """The connection is gone; if it was fenced, the name is another's by now."""

@@ -6,6 +6,7 @@ found when the flow is first met on a link; after that a frame costs a compariso
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -30,6 +31,7 @@ from stentor.wire.run import cut
 _MOST_SCHEMAS = 65_536
 _SHARE = 64  # of a link's flows, one part is forgotten when there are too many: all at once would take long
 _AT_ONCE = 256  # flows, topics and schemas that leave with their peer
+_CHECKED = 250  # schemas that are looked at at once, twice a heartbeat: some milliseconds
 _NOBODY: Mapping[Any, Mapping[SubscriptionId, int]] = {}
 
 
@@ -53,6 +55,7 @@ class Forwarder(Generic[D]):
         self._limits = limits
         self.leaving: deque[FlowTable[D]] = deque()  # of peers that are gone
         self._definers: Counter[SchemaId] = Counter()  # peers that told us the meaning of a schema's number
+        self._checked = 0  # the place of the schema that is looked at next
 
     def forward(self, data: bytes, runs: list[tuple[Route[D], int, int, int]]) -> int:
         """Hand each run to everyone on its route; return how many events there were."""
@@ -118,7 +121,15 @@ class Forwarder(Generic[D]):
         if topic not in destination.defined:
             destination.define(topic, Topic(topic, self.table.topics[topic].name))
         if schema and schema not in destination.defined:
-            destination.define(schema, SchemaDefinition(self.schemas[schema]))
+            destination.define(schema, self._definition(schema))
+
+    def _definition(self, number: SchemaId) -> SchemaDefinition:
+        """Return what a number means. Damage is not passed on: it is forgotten, and the link that uses it ends."""
+        schema = self.schemas[number]
+        if schema.id != number:
+            del self.schemas[number]
+            raise FrameError(Refusal.SCHEMA, "events of a schema that this node has forgotten: define it again")
+        return SchemaDefinition(schema)
 
     def open_flow(
         self,
@@ -149,7 +160,7 @@ class Forwarder(Generic[D]):
         for destination in self.table.remember(flows, flow).everything:
             destination.define(topic, Topic(topic, self.table.topics[topic].name))
             if schema:
-                destination.define(schema, SchemaDefinition(self.schemas[schema]))
+                destination.define(schema, self._definition(schema))
 
     def define_topic(self, flows: FlowTable[D], message: Topic, most: int | None = None) -> None:
         """A peer says what a topic's number means; a client may do so for `most` topics."""
@@ -232,8 +243,21 @@ class Forwarder(Generic[D]):
             done += 1
             self._definers[schema] -= 1
             if not self._definers[schema]:
-                del self._definers[schema], self.schemas[schema]
+                del self._definers[schema]
+                self.schemas.pop(schema, None)
         return done
+
+    # ---- what damage may have done
+
+    def check_schemas(self) -> None:
+        """Look at some schemas: a number stands for its own. One that is gone is missed, which ends a link."""
+        first = self._checked if 0 <= self._checked < len(self.schemas) else 0
+        for number, schema in list(islice(self.schemas.items(), first, first + _CHECKED)):
+            if schema.id != number:
+                del self.schemas[number]
+        if NO_SCHEMA not in self.schemas:
+            self.schemas[NO_SCHEMA] = EMPTY_SCHEMA
+        self._checked = first + _CHECKED
 
 
 def _joined(matched: list[tuple[Events, Places]]) -> tuple[Events, Places]:

@@ -272,7 +272,9 @@ class RouteTable(Generic[D]):
         oldest = list(islice(table.routes, most))
         for flow in oldest:
             del table.routes[flow]
-            self.topics[topic_of_flow(flow)].remembered.pop(_key(table, flow), None)
+            state = self.topics.get(topic_of_flow(flow))
+            if state is not None:  # else its entry was damaged
+                state.remembered.pop(_key(table, flow), None)
         if not table.routes:
             self._tables.pop(table.number, None)
         return len(oldest)

@@ -18,6 +18,7 @@ from stentor.protocols.dissemination.broker_subscription import BrokerSubscripti
 from stentor.protocols.dissemination.routes import RouteTable, Sink
 
 D = TypeVar("D", bound=Sink)
+_LAST_NUMBER = 1 << 62  # nobody makes so many subscriptions: a number beyond it is damage
 _AT_ONCE = 32  # interests that leave with their client
 _SHARE = 0.5  # of the time for evaluating filters, that one client can have
 
@@ -90,13 +91,20 @@ class Subscriptions(Generic[D]):
         access = admit(message.pattern, where) if admit is not None else None
         if isinstance(access, Denied):
             return self._refuse(message, access.code, access.reason)
-        self._numbers += 1
         subscription = BrokerSubscription(
-            self._numbers, message.id, destination, message.pattern, where, access=access, digest=message.digest
+            self._next_number(), message.id, destination, message.pattern, where, access=access, digest=message.digest
         )
         subscriptions.put(subscription)
         self._table.add(subscription)
         return self._check_evaluation(subscription, subscriptions, message) or Receipt(message.id)
+
+    def _next_number(self) -> int:
+        """Return a number that no subscription has."""
+        taken = self._table.subscriptions
+        self._numbers = self._numbers + 1 if 0 <= self._numbers < _LAST_NUMBER else 1
+        while self._numbers in taken:  # they have come round, or are damaged
+            self._numbers += 1
+        return self._numbers
 
     def _check_evaluation(
         self, subscription: BrokerSubscription[D], subscriptions: SubscriptionList[D], message: Subscription

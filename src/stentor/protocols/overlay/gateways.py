@@ -197,7 +197,9 @@ class Gateways:
 
     def tick(self) -> None:
         """Speak again for units for which others had their time, and forget members whose lease is over."""
-        for unit in [unit for unit, until in self._deferred.items() if until <= self._step.now]:
+        now = self._step.now
+        self._leaving = False  # who leaves ticks no more
+        for unit in [unit for unit, until in self._deferred.items() if not now < until <= now + self.patience]:
             del self._deferred[unit]
         self._expire()
         self._contested -= {unit for level, unit in enumerate(self.context.units) if not self.speaks(level)}

@@ -13,7 +13,7 @@ from stentor.machine import SECOND
 from stentor.model.colours.legality import TreeView, illegalities
 from stentor.model.colours.memory_part import MemoryPart
 from stentor.model.colours.wave_timing import ColourSettings
-from stentor.nodes.network.corruption import Corruption
+from stentor.nodes.damage.corruption import Corruption
 from stentor.simulation.checkers.network_oracle import NetworkOracle
 from stentor.simulation.clients.workload import TOPICS, draw_attributes, draw_interest
 from stentor.simulation.outcome import Anomaly, Outcome

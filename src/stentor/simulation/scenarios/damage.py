@@ -8,6 +8,7 @@ as a supervisor does.
 """
 
 from collections import Counter
+from collections.abc import Collection, Iterable
 from random import Random
 from typing import NamedTuple
 
@@ -16,8 +17,9 @@ from stentor.model.colours.memory_part import MemoryPart
 from stentor.model.routing_state import ExitNumbers
 from stentor.model.scope import ScopePath
 from stentor.nodes.broker.broker import Broker
-from stentor.nodes.network.corruption import Corruption
 from stentor.simulation.checkers.delivery_oracle import summary
+from stentor.simulation.checkers.network_oracle import NetworkOracle
+from stentor.simulation.checkers.network_views import views_of
 from stentor.simulation.host import Factory
 from stentor.simulation.outcome import Outcome
 from stentor.simulation.scenario import Scenario
@@ -61,9 +63,7 @@ class _Play(LoadedNetwork):
         def build_damageable() -> Broker:
             broker = build()
             assert isinstance(broker, Broker), "brokers are built here"
-            broker._inputs[MemoryDamaged] = lambda damage: Corruption(
-                broker.network, broker.subscription_lists, Random(damage.seed)
-            ).scramble(damage.parts)
+            broker._inputs[MemoryDamaged] = lambda damage: broker.scramble(damage.parts, Random(damage.seed))
             return broker
 
         return build_damageable
@@ -85,8 +85,7 @@ class _Play(LoadedNetwork):
         damaged = names if random.random() < 0.3 else random.sample(names, random.randint(1, len(names) - 1))
         parts = tuple(MemoryPart) if random.random() < 0.3 else tuple(random.sample(list(MemoryPart), 2))
         self.struck.update(parts)
-        start, pairs = world.now, [(near, far) for near in names for far in names]
-        untouched = {pair for pair in pairs if not set(self._path(*pair)) & set(damaged)}
+        start, untouched = world.now, self._untouched(damaged, parts)
         for name in damaged:
             world.tell(self.addresses[name], MemoryDamaged(parts, random.randrange(1 << 32)))
         world.run(start + self._bound_ns(parts))
@@ -96,6 +95,17 @@ class _Play(LoadedNetwork):
         world.anomalies[sound:] = [each for each in raised if not each.detail.startswith(harmed)]
         self.tolerated.update(anomaly.kind for anomaly in found)
         return _Ordeal(start, world.now - _LAST_NS, untouched)
+
+    def _untouched(self, damaged: Collection[str], parts: Collection[MemoryPart]) -> set[tuple[str, str]]:
+        """Return the pairs of brokers between which events go by none of the damaged ones."""
+        sound = {name: broker for name, broker in self.brokers().items() if name not in damaged}
+        starts: Iterable[str] = sound
+        if (
+            MemoryPart.LINKS in parts
+        ):  # links may end: a unit that only the damaged hold together is in parts for a while
+            oracle = NetworkOracle(views_of(sound, self.topology, self.addresses, self.applications))
+            starts = [name for name in sound if oracle.is_whole(name, "")]
+        return {(near, far) for near in starts for far in sound if not set(self._path(near, far)) & set(damaged)}
 
     def _path(self, near: str, far: str) -> list[str]:
         """Return by which brokers events go now, both ends included; with "" if one of them knows no way."""

@@ -12,7 +12,7 @@ from stentor.model.limits import Limits
 from stentor.model.messages import Heartbeat, Receipt, Subscription, SubscriptionInventory, Unsubscription
 from stentor.nodes.broker import subscription_lease
 from stentor.nodes.client_api import SubscribeRequested, UnsubscribeRequested
-from stentor.nodes.network.corruption import Corruption
+from stentor.nodes.damage.corruption import Corruption
 from stentor.wire import frame
 
 if TYPE_CHECKING:

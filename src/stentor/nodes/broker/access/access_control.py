@@ -73,14 +73,13 @@ class AccessControl:
 
     def admits_flow(self, session: LinkSession, topic: TopicId) -> bool:
         """Return whether a client may publish on a topic; if not, it is told once."""
-        if topic in session.flows.denied:
-            return False
         denied = self.policy.deny_publishing(subject_of(session), self._forwarder.table.topics[topic].name)
         if denied is None:
             return True
-        session.flows.denied.add(topic)
-        self._subscriptions.refused[denied.code] += 1
-        session.connection.outbox.post(FlowRefusal(topic, denied.code, denied.reason))
+        if topic not in session.flows.denied:
+            session.flows.denied.add(topic)
+            self._subscriptions.refused[denied.code] += 1
+            session.connection.outbox.post(FlowRefusal(topic, denied.code, denied.reason))
         return False
 
     def admit_subscription(

@@ -39,7 +39,6 @@ class AdminRequests:
         self._step = step
         # Those that are being written down, and who waits for them; None is a plan, or what one has done.
         self._pending: dict[int, tuple[LinkId | None, AdminRequest]] = {}
-        self._last = 0
 
     def recall(self, records: Iterable[bytes]) -> None:
         """Do again what was ordered before this start, as far as it is in force."""
@@ -88,9 +87,9 @@ class AdminRequests:
         self._write_down(order, None)
 
     def _write_down(self, order: AdminRequest, link: LinkId | None) -> None:
-        self._last += 1
-        self._pending[self._last] = link, order
-        self._step.emit(Append(LOG, self._last, (encode(order),)))
+        token = max((_REWRITING, *self._pending)) + 1
+        self._pending[token] = link, order
+        self._step.emit(Append(LOG, token, (encode(order),)))
 
     def _reconfigure(self, order: AdminRequest) -> AdminReceipt:
         assert order.plan is not None, "what has no plan is refused"
@@ -102,7 +101,7 @@ class AdminRequests:
 
     def carry_out(self, token: int) -> CarriedOut | None:
         """It will be remembered, so it is done. Return who is to be told what, and whose link it ends."""
-        if token == _REWRITING:
+        if token == _REWRITING or token not in self._pending:
             return None
         link, request = self._pending.pop(token)
         if link is None:
@@ -119,6 +118,8 @@ class AdminRequests:
         """It would not be remembered, so it is not done. Return who is to be told; nobody, of what a plan has done."""
         if token == _REWRITING:
             self._step.report("warning", "the log of orders is not shortened", reason=reason)
+            return None
+        if token not in self._pending:
             return None
         link, request = self._pending.pop(token)
         if link is None:

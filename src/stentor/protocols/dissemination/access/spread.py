@@ -56,7 +56,7 @@ class AccessSpread:
         self._send_inventories(name)
 
     def link_down(self, name: str) -> None:
-        del self._transfers[name]
+        self._transfers.pop(name, None)  # damage may have made up the neighbour
         self._differing.pop(name, None)
         self._waves.link_down(name)
 

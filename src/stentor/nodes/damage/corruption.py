@@ -13,8 +13,8 @@ from stentor.model.colours.plan import PlanPhase, PlanStage, TopologyPlan
 from stentor.model.ids import SubscriptionId
 from stentor.model.messages import Gateway, Presence
 from stentor.model.ranges import LAST_VERSION
-from stentor.nodes.network.damaged_indexes import DamagedIndexes
-from stentor.nodes.network.draw import Draw
+from stentor.nodes.damage.damaged_indexes import DamagedIndexes
+from stentor.nodes.damage.draw import Draw
 from stentor.nodes.network.network import BrokerNetwork
 from stentor.nodes.network.plans.plan_work import ScopePlanWork
 from stentor.protocols.colours.planning import Planning
@@ -32,8 +32,14 @@ _MOST_BYTES = 1 << 61  # so that a heartbeat that tells of them can still be wri
 class Corruption:
     """Scrambles what one broker remembers."""
 
-    def __init__(self, network: BrokerNetwork, lists: Collection[SubscriptionList[Outbox]], draw: Draw) -> None:
-        """`lists` are those of its clients: what each of them asked for."""
+    def __init__(
+        self,
+        network: BrokerNetwork,
+        lists: Collection[SubscriptionList[Outbox]],
+        draw: Draw,
+        links: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`lists` are those of its clients: what each of them asked for. `links` damages what it knows of its links."""
         self._network = network
         self._lists = lists
         self._draw = draw
@@ -44,10 +50,11 @@ class Corruption:
             MemoryPart.ROUTES: self._damage_routes,
             MemoryPart.PROFILES: self._damage_profiles,
             MemoryPart.SUBSCRIPTIONS: self._damage_subscriptions,
-            MemoryPart.INDEXES: DamagedIndexes(network._forwarder.table, draw).scramble,
+            MemoryPart.INDEXES: DamagedIndexes(network._forwarder, draw).scramble,
             MemoryPart.PLANS: self._damage_plans,
             MemoryPart.QUEUES: lambda: self._each_link(self._damage_queue),
             MemoryPart.CREDIT: lambda: self._each_link(self._damage_credit),
+            MemoryPart.LINKS: links,
             MemoryPart.TIMERS: self._damage_timers,
         }
 

@@ -5,11 +5,11 @@ from typing import TypeVar
 from stentor.matching.facet_groups import FacetGroups
 from stentor.matching.masks.mask_index import MaskBucket
 from stentor.matching.topic_tree import PatternMap, TopicTree
-from stentor.nodes.network.draw import Draw
+from stentor.nodes.damage.draw import Draw
 from stentor.protocols.connection.outbox import Outbox
 from stentor.protocols.dissemination.filed_subscriptions import FiledSubscriptions
 from stentor.protocols.dissemination.filtered_subscriptions import SubscriptionSlots
-from stentor.protocols.dissemination.routes import RouteTable
+from stentor.protocols.dissemination.forwarder import Forwarder
 
 B = TypeVar("B")
 
@@ -17,14 +17,16 @@ B = TypeVar("B")
 class DamagedIndexes:
     """The indexes of one broker."""
 
-    def __init__(self, table: RouteTable[Outbox], draw: Draw) -> None:
-        self._table = table
+    def __init__(self, forwarder: Forwarder[Outbox], draw: Draw) -> None:
+        self._forwarder = forwarder
+        self._table = forwarder.table
         self._draw = draw
 
     def scramble(self) -> None:
         self._damage_filed(self._table.filed)
         self._damage_slots(self._table.filed.slots)
         self._damage_interests()
+        self._damage_definitions()
         if self._often():
             self._table._tree = TopicTree()
 
@@ -80,6 +82,21 @@ class DamagedIndexes:
                         self._damage_mask(bucket)
         if draw.random() < 0.3:
             interests._covering = PatternMap()
+
+    def _damage_definitions(self) -> None:
+        draw, schemas, definers = self._draw, self._forwarder.schemas, self._forwarder._definers
+        for state in self._table.topics.values():
+            if draw.random() < 0.2:
+                state.definers = draw.choice((-3, 0, 1, 1 << 40))
+        known = list(schemas.values())
+        for number in list(schemas):
+            match draw.randrange(8):
+                case 0:
+                    del schemas[number]
+                case 1:
+                    schemas[number] = draw.choice(known)
+                case 2:
+                    definers[number] = draw.choice((-3, 0, 1, 1 << 40))
 
     def _damage_mask(self, bucket: MaskBucket) -> None:
         if self._often():

@@ -7,7 +7,7 @@ from tests.unit.nodes.network.desk import HALL, Desk
 
 from stentor.machine import SECOND
 from stentor.model.colours.memory_part import MemoryPart
-from stentor.nodes.network.corruption import Corruption
+from stentor.nodes.damage.corruption import Corruption
 from stentor.protocols.connection.connection import Connection
 
 COUNTERS = ("position", "sent", "limit")
