@@ -72,8 +72,10 @@ class World:
     def run(self, until: int) -> None:
         self.schedule.run(until)
 
-    def reported(self, host: Host, report: Report) -> None:  # noqa: ARG002
+    def reported(self, host: Host, report: Report) -> None:
         self.reports[f"{report.level}: {report.what}"] += 1
+        if report.what == "links repaired":  # nobody had damaged them, unless that is what a scenario does
+            self.anomalies.append(Anomaly("repaired", host.name))
 
     def asked(self, host: Host, effect: Effect) -> None:
         application = self._applications.get(host.name)

@@ -51,7 +51,7 @@ def _totals(status: NodeStatus) -> Iterator[Metric]:
         ("events_circling", "Events that had been at too many brokers.", status.traffic.circling),
         ("subscription_accepted", "Events that filters took, once for each subscription.", status.accepted),
         ("subscription_rejected", "Events that filters refused, once for each subscription.", status.rejected),
-        ("repairs", "How often ways or profiles were damaged, and were recomputed.", status.repaired),
+        ("repairs", "How often ways, profiles or links were damaged, and were mended.", status.repaired),
     ):
         yield CounterMetricFamily(f"stentor_{name}", text, value)
     for name, text, value in (

@@ -54,9 +54,9 @@ class Ack(Message, frozen=True, kw_only=True, array_like=True, tag="ack wave", g
     confirmed: Id = 0  # members whose owners stand by their rows, as a mask of the numbers in the manifest
     rows: ManifestRows = ()  # of owners who do not
     requests: TopologyChanges = ()  # what brokers below would have changed: the root makes a plan of it
-    choosers: Choosers = ()  # brokers below that would leave their units by other exits than they chose
     free: Path = ""  # a broker with room for one more child, if there is any
     free_address: Address = ""  # where that one listens
+    choosers: Choosers = ()  # brokers below that would leave their units by other exits than they chose
 
 
 class ScopeManifest(Message, frozen=True, array_like=True, tag="manifest", gc=False):

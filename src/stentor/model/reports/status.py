@@ -83,6 +83,6 @@ class NodeStatus(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     traffic: Traffic
     reliable: int = 0  # reliable topics that it knows of; of a broker
     colours: dict[str, ColourView] = {}  # of the scopes around a broker, the smallest first; "" is the network
-    repaired: int = 0  # how often a broker's ways or profiles were damaged, and were recomputed
+    repaired: int = 0  # how often a broker's ways, profiles or links were damaged, and were mended
     links: tuple[LinkStatus, ...]  # the slow and the busy first
     interests: tuple[SubscriptionStatus, ...]

@@ -79,7 +79,7 @@ class NetworkView(msgspec.Struct, frozen=True):
     circling: int  # events that had been at too many brokers
     most_matchings: int  # on the way of any event to one of its clients
     foreign: int = 0  # events from a broker that knew other members of a scope, or other numbers of them
-    repaired: int = 0  # how often its ways or profiles were damaged, and were recomputed
+    repaired: int = 0  # how often its ways, profiles or links were damaged, and were mended
 
 
 class HopView(msgspec.Struct, frozen=True):

@@ -68,9 +68,8 @@ class DeferredWork:
         # what an earlier step left then. Most steps bring events only, take nothing, and need no budget.
         self.is_untouched = False
         self._is_scheduled = False
-        self.waiting: dict[
-            LinkId, LinkSession
-        ] = {}  # Invariant: just those with a `rest`, in the order of their turns.
+        # Invariant: just those with a `rest`, in the order of their turns.
+        self.waiting: dict[LinkId, LinkSession] = {}
 
     def can_hear(self, session: LinkSession, message: Message) -> bool:
         """Return whether this step can still handle a message, and take what that costs from its budget."""

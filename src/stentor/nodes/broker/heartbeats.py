@@ -49,7 +49,7 @@ class Heartbeats:
         now = self._step.now
         has_slept = now - self._ticked_at > _TICKS_ASLEEP * self._tick_ns
         self._ticked_at = now
-        self._links.run()
+        self._links.run(has_slept=has_slept)
         self._beat(has_slept=has_slept)
         self._network.beat(self._sessions.clients)
         self._lease.audit()

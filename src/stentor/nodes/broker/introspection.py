@@ -54,7 +54,7 @@ def view_of(network: BrokerNetwork, clients: int, subscriptions: int) -> Network
         circling=relay.circling,
         most_matchings=relay.most_matchings,
         foreign=relay.foreign,
-        repaired=network.colouring.repairs,
+        repaired=network.colouring.repairs + network.links_repaired,
     )
 
 

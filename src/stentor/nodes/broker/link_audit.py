@@ -5,15 +5,18 @@ begins with what is right; a register is made anew.
 
 from stentor.machine import Step
 from stentor.model.errors import Refusal
+from stentor.model.ids import LinkId
 from stentor.nodes.broker.deferred_work import DeferredWork
 from stentor.nodes.broker.link_session import LinkSession, LinkState
 from stentor.nodes.broker.link_sessions import LinkSessions
 from stentor.nodes.network.network import BrokerNetwork
 from stentor.protocols.connection.name_registry import NameRegistry
 
+_AT_ONCE = 1_000  # links of which everything is looked at in one step: some milliseconds
+
 
 class LinkAudit:
-    """Looks at all links of one broker, twice a heartbeat."""
+    """Looks at the registers of links of one broker twice a heartbeat, and at the links in turns."""
 
     def __init__(
         self,
@@ -28,23 +31,40 @@ class LinkAudit:
         self._network = network
         self._deferred = deferred
         self._step = step
-        self.repaired = 0  # how often something was wrong
+        self._due: list[LinkId] = []  # links that are still to be looked at in this turn
 
-    def run(self) -> None:
-        repaired = self.repaired
-        self.repaired += self._sessions.drop_misfiled()
-        for session in list(self._sessions):
-            if self._sessions.links.get(session.connection.link) is session and not self._is_sound(session):
-                self.repaired += 1
+    def run(self, *, has_slept: bool) -> None:
+        repaired = self._sessions.drop_misfiled() + self._look_at_some()
+        repaired += self._network.drop_ghosts(self._sessions.links)
+        repaired += self._network.outgoing.audit(self._sessions, has_slept=has_slept)
+        clients = sum(session.state is LinkState.CLIENT for session in self._sessions)
+        if len(self._names) != clients:
+            repaired += self._renew_names()
+        repaired += self._deferred.renew(session for session in self._sessions if session.rest is not None)
+        if repaired:
+            self._network.links_repaired += repaired
+            self._step.report("warning", "links repaired", repairs=repaired)
+
+    def _look_at_some(self) -> int:
+        """Look at the links whose turn it is; return how often something was wrong."""
+        links, repaired = self._sessions.links, 0
+        if not self._due:
+            self._due = list(links)
+        are_named = True
+        for link in self._due[-_AT_ONCE:]:
+            session = links.get(link)
+            if session is None:
+                continue
+            if not self._is_sound(session):
+                repaired += 1
                 self._sessions.refuse(session, Refusal.CORRUPT, "what this broker remembered of the link was damaged")
-        self.repaired += self._network.drop_ghosts(self._sessions.links)
-        self.repaired += self._network.outgoing.audit(self._sessions.links)
-        self.repaired += self._names.renew(
-            session.connection for session in self._sessions if session.state is LinkState.CLIENT
-        )
-        self.repaired += self._deferred.renew(session for session in self._sessions if session.rest is not None)
-        if self.repaired > repaired:
-            self._step.report("warning", "links repaired", repairs=self.repaired - repaired)
+            elif session.state is LinkState.CLIENT:
+                are_named = are_named and self._names.holds(session.connection)
+        del self._due[-_AT_ONCE:]
+        return repaired if are_named else repaired + self._renew_names()
+
+    def _renew_names(self) -> bool:
+        return self._names.renew(session.connection for session in self._sessions if session.state is LinkState.CLIENT)
 
     def _is_sound(self, session: LinkSession) -> bool:
         """Return whether everything that is remembered of a link agrees."""

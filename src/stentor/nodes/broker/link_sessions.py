@@ -13,7 +13,7 @@ from stentor.nodes.broker.access.charter_keeper import CharterKeeper
 from stentor.nodes.broker.access.credentials import Credentials
 from stentor.nodes.broker.counters import BrokerCounters
 from stentor.nodes.broker.deferred_work import DeferredWork
-from stentor.nodes.broker.link_session import HelloTimeout, LinkChange, LinkSession
+from stentor.nodes.broker.link_session import HelloTimeout, LinkChange, LinkSession, LinkState
 from stentor.nodes.containment import FATAL, FaultReports
 from stentor.nodes.greeting import Greeting
 from stentor.nodes.network.network import BrokerNetwork
@@ -111,6 +111,8 @@ class LinkSessions:
 
     def refuse(self, session: LinkSession, code: Refusal, reason: str) -> None:
         """Send a peer away with a last word; everyone else goes on undisturbed."""
+        if session.state is LinkState.CLOSED:  # damage: it was kept under two numbers
+            return
         connection = session.connection
         self._counters.refused[code] += 1
         connection.outbox.post(Rejection(code, reason))

@@ -67,7 +67,7 @@ def status_of(
         traffic=network.traffic,
         reliable=len(network.access.charters),
         colours=network.colouring.views(),
-        repaired=network.colouring.repairs,
+        repaired=network.colouring.repairs + network.links_repaired,
         links=tuple(links[:listed]),
         interests=tuple(subscriptions[:listed]),
     )

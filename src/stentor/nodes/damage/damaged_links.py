@@ -8,7 +8,6 @@ from stentor.nodes.broker.deferred_work import DeferredWork
 from stentor.nodes.broker.link_sessions import LinkSessions
 from stentor.nodes.damage.draw import Draw
 from stentor.nodes.network.network import BrokerNetwork
-from stentor.nodes.network.settings import GatewaySettings
 from stentor.protocols.connection.connection import Connection
 from stentor.protocols.connection.name_registry import NameRegistry
 
@@ -69,9 +68,6 @@ class DamagedLinks:
             each.pause_ns = draw.choice((each.pause_ns, 0, -_FAR_NS, _FAR_NS))
             each.due_at = draw.choice((each.due_at, 0, -_FAR_NS, _FAR_NS))
         self._mix(outgoing.links)
-        if draw.random() < 0.3:
-            ghost = GatewaySettings(name="nobody/at/all", address="nowhere:1")
-            outgoing.requested[ghost.name] = ghost
         outgoing.last_number = draw.choice((outgoing.last_number, 0, -5, 1 << 80))
 
     def _damage_neighbours(self) -> None:

@@ -82,6 +82,7 @@ class BrokerNetwork:
         self._heartbeat_ns = int(limits.heartbeat * SECOND)
         self._boot = 0
         self.peers: dict[str, NeighbourLink] = {}
+        self.links_repaired = 0  # how often something was wrong of what is remembered of links
         self._in_doubt = 0  # events that were sent over links that were lost, and may not have arrived
         self._strays: list[tuple[int, bytes, int]] = []  # parcels that waited on links of a level, lost in this step
         self._neighbours = neighbours = Neighbours()  # Invariant: just those who are in `peers`.
@@ -172,7 +173,7 @@ class BrokerNetwork:
             role="broker",
             heartbeat=self._limits.heartbeat,
             agent=self._version,
-            attempt=self.outgoing.last_number,
+            attempt=-link,
             address=self.settings.address,
             cost=outgoing.settings.cost or 0.0,
         )
@@ -284,7 +285,7 @@ class BrokerNetwork:
 
     def set_cost(self, outgoing: OutgoingLink, cost: float) -> None:
         """An operator says what a link costs that is opened here."""
-        outgoing.settings = msgspec.structs.replace(outgoing.settings, cost=cost)
+        self.outgoing.change(outgoing, msgspec.structs.replace(outgoing.settings, cost=cost))
         name = outgoing.settings.name
         if name in self.peers:
             self._set_base_cost(name, cost)

@@ -1,6 +1,6 @@
 """The links that this broker opens, and opens again whenever they are lost."""
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable
 
 import msgspec
 
@@ -12,7 +12,7 @@ from stentor.nodes.network.settings import GatewaySettings
 
 _FIRST_PAUSE_NS = 50 * MILLISECOND  # a broker that was started again is there before anybody notices
 _PAUSE_MAX_NS = 5 * SECOND  # as long as a client waits at most between two tries
-_DIALLING_MAX_NS = 11 * SECOND  # a dialler gives up after 10
+_DIALLING_MAX_NS = 10 * SECOND  # then a dialler gives up
 _AHEAD_NS = MILLISECOND  # by which numbers may be ahead of the clock they come from: what is more is damage
 
 
@@ -41,15 +41,15 @@ class OutgoingLinks:
         self, settings: Iterable[GatewaySettings], heartbeat_ns: int, neighbours: Container[str], step: Step
     ) -> None:
         chosen = tuple(settings)
-        # The configuration, as orders and plans have changed it since: which links are opened, and which ones plans
-        # shall bring. All else follows from that.
-        self._wanted = tuple(each for each in chosen if not each.is_requested)
-        self._asked_for = tuple(each for each in chosen if each.is_requested)
-        self.links = {each.address: OutgoingLink(each) for each in self._wanted}
-        self.requested = {each.name: each for each in self._asked_for}  # by broker
+        # The configuration, as orders and plans have changed it since: which links are opened, by address, and which
+        # ones plans shall bring, by broker. All else follows from that.
+        self._wanted = {each.address: each for each in chosen if not each.is_requested}
+        self.requested = {each.name: each for each in chosen if each.is_requested}
+        self.links = {address: OutgoingLink(each) for address, each in self._wanted.items()}
         self.acquaintance = Acquaintance(step)
         self.last_number = 0  # of those that links have got
-        self._pause_max_ns = min(_PAUSE_MAX_NS, 2 * heartbeat_ns)
+        self._pause_max_ns = max(_FIRST_PAUSE_NS, min(_PAUSE_MAX_NS, 2 * heartbeat_ns))
+        self._late_ns = 2 * heartbeat_ns  # for which a node may stand still before it notices that it has slept
         self._neighbours = neighbours
         self._step = step
         self._has_begun = False
@@ -64,10 +64,7 @@ class OutgoingLinks:
         """Open one more link from here."""
         if settings.address in self.links:  # ordered twice before the first was written down
             return
-        self._wanted = (*self._wanted, settings)
-        self._add(settings)
-
-    def _add(self, settings: GatewaySettings) -> None:
+        self._wanted[settings.address] = settings
         outgoing = self.links[settings.address] = OutgoingLink(settings)
         if self._has_begun:
             self._dial(outgoing)
@@ -78,13 +75,10 @@ class OutgoingLinks:
 
     def request(self, settings: GatewaySettings) -> None:
         """Have a plan bring one more link from here."""
-        self.on_brought(settings.name)
-        self._asked_for = (*self._asked_for, settings)
         self.requested[settings.name] = settings
 
-    def on_brought(self, name: str) -> None:
-        """A plan has done what is to be done about a link that it was to bring."""
-        self._asked_for = tuple(each for each in self._asked_for if each.name != name)
+    def withdraw(self, name: str) -> None:
+        """No plan shall bring a link to this broker any more."""
         self.requested.pop(name, None)
 
     def dials(self, name: str) -> bool:
@@ -93,7 +87,7 @@ class OutgoingLinks:
 
     def remove(self, address: str) -> None:
         """Open a link no more; one that is open stays."""
-        self._wanted = tuple(each for each in self._wanted if each.address != address)
+        self._wanted.pop(address, None)
         if self.links.pop(address, None) is not None:
             self.acquaintance.on_answer(address)
             self._step.emit(StopTimer(Redial(address)))
@@ -105,13 +99,18 @@ class OutgoingLinks:
         # from the clock, so that whatever is remembered of former numbers, none is given again
         ahead = self.last_number - self._step.now
         self.last_number = self.last_number + 1 if 0 <= ahead < _AHEAD_NS else self._step.now
-        outgoing.due_at = self._step.now + _DIALLING_MAX_NS
+        outgoing.due_at = self._latest
         outgoing.link = LinkId(-self.last_number)  # those that others dial have positive ones
         self._step.emit(Dial(outgoing.link, outgoing.settings.address))
 
+    @property
+    def _latest(self) -> int:
+        """By when a link that is dialled now is open or lost, even if this node stands still for a while."""
+        return self._step.now + _DIALLING_MAX_NS + self._late_ns
+
     def _redial_after(self, outgoing: OutgoingLink, pause_ns: int) -> None:
         redial = Redial(outgoing.settings.address)
-        outgoing.due_at = self._step.now + 2 * pause_ns
+        outgoing.due_at = self._step.now + 2 * pause_ns + self._late_ns
         self._step.emit(StartTimer(redial, self._step.now + pause_ns, pause_ns // 2))
 
     def on_redial(self, redial: Redial) -> None:
@@ -126,7 +125,11 @@ class OutgoingLinks:
     def on_welcome(self, outgoing: OutgoingLink, name: str) -> None:
         """The broker there has said who it is."""
         outgoing.pause_ns = _FIRST_PAUSE_NS
-        outgoing.settings = msgspec.structs.replace(outgoing.settings, name=name)
+        self.change(outgoing, msgspec.structs.replace(outgoing.settings, name=name))
+
+    def change(self, outgoing: OutgoingLink, settings: GatewaySettings) -> None:
+        """Something else than before is known of a link that is opened from here."""
+        outgoing.settings = self._wanted[settings.address] = settings
 
     def on_compared(self, name: str) -> None:
         """A broker has told all that it knows of who may do what."""
@@ -148,31 +151,31 @@ class OutgoingLinks:
 
     # ---- damage
 
-    def audit(self, sessions: Mapping[LinkId, LinkSession]) -> int:
-        """Hold the links against the configuration, and their numbers against the sessions that there are; return how
-        often something was wrong.
+    def audit(self, sessions: Iterable[LinkSession], *, has_slept: bool) -> int:
+        """Hold the links against the configuration, and their numbers against the sessions that were opened from here;
+        return how often something was wrong.
         """
-        wanted = {each.address: each for each in self._wanted}
-        asked_for = {each.name: each for each in self._asked_for}
-        strange = [at for at, each in self.links.items() if at not in wanted or each.settings.address != at]
+        dialled = {each.connection.address: each.connection.link for each in sessions if each.greeting is not None}
+        strange = [at for at, each in self.links.items() if at not in self._wanted or each.settings.address != at]
         for address in strange:
             del self.links[address]
-        missing = sorted(wanted.keys() - self.links.keys())
-        for address in missing:
-            self._add(wanted[address])
-        wrong = len(strange) + len(missing) + (self.requested != asked_for)
-        self.requested = asked_for
-        for link, session in sessions.items():
-            outgoing = self.links.get(session.connection.address) if session.dialled else None
-            if outgoing is not None and outgoing.link != link:
-                outgoing.link = link
-                wrong += 1
-        return wrong + sum(self._mend(outgoing, sessions) for outgoing in self.links.values())
+        for address in self._wanted.keys() - self.links.keys():
+            self.links[address] = OutgoingLink(self._wanted[address])
+        if has_slept:  # whatever was due meanwhile comes now
+            for outgoing in self.links.values():
+                outgoing.due_at = self._latest
+        return len(strange) + sum(self._mend(each, dialled.get(address)) for address, each in self.links.items())
 
-    def _mend(self, outgoing: OutgoingLink, sessions: Mapping[LinkId, LinkSession]) -> bool:
-        """Dial again what is neither open nor being opened; return whether anything was wrong."""
+    def _mend(self, outgoing: OutgoingLink, opened: LinkId | None) -> bool:
+        """Give a link the number under which it was opened; dial again what is neither open nor being opened. Return
+        whether anything was wrong.
+        """
         is_wrong = self._clamp(outgoing)
-        if outgoing.link in sessions or self._step.now <= outgoing.due_at:
+        if opened is not None:
+            is_wrong |= outgoing.link != opened
+            outgoing.link = opened
+            return is_wrong
+        if self._step.now <= outgoing.due_at:
             return is_wrong
         if outgoing.link is None:
             self._dial(outgoing)
@@ -183,6 +186,6 @@ class OutgoingLinks:
     def _clamp(self, outgoing: OutgoingLink) -> bool:
         """Take out times that cannot be; return whether there were any."""
         before = outgoing.due_at, outgoing.pause_ns
-        outgoing.due_at = min(outgoing.due_at, self._step.now + _DIALLING_MAX_NS)
+        outgoing.due_at = min(outgoing.due_at, self._latest)
         outgoing.pause_ns = min(max(outgoing.pause_ns, _FIRST_PAUSE_NS), self._pause_max_ns)
         return before != (outgoing.due_at, outgoing.pause_ns)

@@ -39,7 +39,7 @@ _ENTRIES: Final[Mapping[Repair, str]] = {
         BrokerNetwork.access BrokerNetwork.returning BrokerNetwork.settings BrokerNetwork.timers Colouring._work
         Colouring.members Colouring.scopes Context Credentials Filter FilterExtent Gateways._boot Handshake
         LinkSession.can_move LocalClient Neighbour.name Neighbour.unit NeighbourLink NextHop.name
-        OutgoingLink.settings OutgoingLinks._asked_for OutgoingLinks._has_begun OutgoingLinks._wanted PlanLinks
+        OutgoingLink.settings OutgoingLinks._has_begun OutgoingLinks._wanted OutgoingLinks.requested PlanLinks
         ProfileFeed._is_active Profiles.boot RouteTable.denied RoutingCache.depth ScopeColours._roots
         ScopePlanWork.root_group ScopePolicies ScopeTree.name ScopeTree.own_claim Settlement.boot Waves.boot
         _Reading""",
@@ -47,9 +47,10 @@ _ENTRIES: Final[Mapping[Repair, str]] = {
         AccessControl Broker._unflushed BrokerNetwork._strays DeferredWork._left DeferredWork.is_untouched
         Forwarder.unflushed FrameReader.is_routine LocalInbox Outbox._control Outbox._unflushed Outbox.fresh Step""",
     Repair.COUNT: """
-        BestEffortPublisher BrokerCounters BrokerNetwork._in_doubt BrokerSubscription.since BrokerSubscription.taken
+        BestEffortPublisher BrokerCounters BrokerNetwork._in_doubt BrokerNetwork.links_repaired
+        BrokerSubscription.since BrokerSubscription.taken
         BrokerTracer CharterKeeper._warned Colouring.repaired FaultReports FilteredSubscriptions.events
-        Forwarder.unrouted HeldParcels.dropped HeldParcels.held LinkAudit.repaired LinkSession.events_in
+        Forwarder.unrouted HeldParcels.dropped HeldParcels.held LinkSession.events_in
         NeighbourLink._confirmed NeighbourLink._pinged NeighbourLink.clients Outbox._missed Outbox.dropped
         Outbox.events ParcelSender Planning._ended ProfileAudit.repaired Rejoining.rejoined Relay.circling
         Relay.foreign Relay.entered Relay.matched Relay.most_matchings Relay.rerouted Route.events
@@ -68,7 +69,7 @@ _ENTRIES: Final[Mapping[Repair, str]] = {
         SubscriptionLease Subscriptions.leaving SubscriptionList""",
     Repair.AUDIT: """
         BrokerSubscription.counts BrokerSubscription.evaluated BrokerSubscription.place FiledSubscriptions
-        FilteredSubscriptions FlowTable.routes Forwarder._checked Forwarder.schemas Route RouteTable
+        FilteredSubscriptions FlowTable.routes Forwarder._checked Forwarder.schemas LinkAudit._due Route RouteTable
         SubscriptionSlots TopicEntry.epoch TopicEntry.name TopicEntry.remembered TopicEntry.route matching""",
     Repair.CLOCK: """
         Connection._beaten Connection.heard FrameReader._is_withholding Gateways._deferred Gateways._leaving

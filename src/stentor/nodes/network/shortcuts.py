@@ -44,7 +44,7 @@ class Shortcuts:
             if known is None or known.left:
                 del self.made[address]
                 self._outgoing.remove(address)
-                self._outgoing.requested.pop(member.speaker, None)
+                self._outgoing.withdraw(member.speaker)
         for level in range(graph.context.depth):
             self._look(level)
 

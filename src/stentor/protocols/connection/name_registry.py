@@ -26,6 +26,10 @@ class NameRegistry:
         self._holders[key] = connection
         return holder
 
+    def holds(self, connection: Connection) -> bool:
+        """Return whether a connection holds its name."""
+        return self._holders.get((connection.principal, connection.name)) is connection
+
     def renew(self, connections: Iterable[Connection]) -> bool:
         """Let these be the holders of their names, the newest of each name; return whether any was another."""
         holders: dict[tuple[str, str], Connection] = {}

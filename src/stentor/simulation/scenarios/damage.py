@@ -8,7 +8,7 @@ as a supervisor does.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from random import Random
 from typing import NamedTuple
 
@@ -85,7 +85,7 @@ class _Play(LoadedNetwork):
         damaged = names if random.random() < 0.3 else random.sample(names, random.randint(1, len(names) - 1))
         parts = tuple(MemoryPart) if random.random() < 0.3 else tuple(random.sample(list(MemoryPart), 2))
         self.struck.update(parts)
-        start, untouched = world.now, self._untouched(damaged, parts)
+        start, untouched = world.now, self._untouched(damaged)
         for name in damaged:
             world.tell(self.addresses[name], MemoryDamaged(parts, random.randrange(1 << 32)))
         world.run(start + self._bound_ns(parts))
@@ -96,15 +96,12 @@ class _Play(LoadedNetwork):
         self.tolerated.update(anomaly.kind for anomaly in found)
         return _Ordeal(start, world.now - _LAST_NS, untouched)
 
-    def _untouched(self, damaged: Collection[str], parts: Collection[MemoryPart]) -> set[tuple[str, str]]:
+    def _untouched(self, damaged: Collection[str]) -> set[tuple[str, str]]:
         """Return the pairs of brokers between which events go by none of the damaged ones."""
         sound = {name: broker for name, broker in self.brokers().items() if name not in damaged}
-        starts: Iterable[str] = sound
-        if (
-            MemoryPart.LINKS in parts
-        ):  # links may end: a unit that only the damaged hold together is in parts for a while
-            oracle = NetworkOracle(views_of(sound, self.topology, self.addresses, self.applications))
-            starts = [name for name in sound if oracle.is_whole(name, "")]
+        # A unit that is held together by the damaged alone may be in parts for a while: they forget, or lose, links.
+        oracle = NetworkOracle(views_of(sound, self.topology, self.addresses, self.applications))
+        starts = [name for name in sound if oracle.is_whole(name, "")]
         return {(near, far) for near in starts for far in sound if not set(self._path(near, far)) & set(damaged)}
 
     def _path(self, near: str, far: str) -> list[str]:

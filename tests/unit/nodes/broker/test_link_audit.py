@@ -49,7 +49,7 @@ def test_a_link_ends_of_whose_other_end_something_wrong_is_remembered(stage: "St
 def test_nothing_is_wrong_with_links_that_nobody_damages(stage: "Stage") -> None:
     served(stage, "x", "y", "z")
     stage.wait(5 * Limits().heartbeat)
-    assert stage.broker._heartbeats._links.repaired == 0
+    assert stage.broker.network.links_repaired == 0
     assert not [report for report in stage.reports if report.what == "links repaired"]
 
 

@@ -5,10 +5,12 @@ from random import Random
 import pytest
 from tests.unit.nodes.network.desk import HALL, Desk
 
-from stentor.machine import SECOND, Dial, LinkOpened, StartTimer, Step
-from stentor.model.ids import LinkId
+from stentor.machine import MILLISECOND, SECOND, Dial, LinkOpened, StartTimer, Step
+from stentor.model.ids import Incarnation, LinkId
+from stentor.model.messages import Hello
 from stentor.nodes.broker.access.credentials import Credentials
 from stentor.nodes.broker.link_session import LinkSession
+from stentor.nodes.greeting import Greeting
 from stentor.nodes.network.outgoing_links import OutgoingLinks, Redial
 from stentor.nodes.network.settings import GatewaySettings
 from stentor.protocols.connection.connection import Connection
@@ -21,12 +23,13 @@ _HEALED = 40 * SECOND  # a dial that nobody answers, and the longest pause
 class _Dialler:
     """Outgoing links, with a test in the place of sockets: whatever they dial is opened a second later."""
 
-    def __init__(self) -> None:
+    def __init__(self, heartbeat_ns: int = SECOND) -> None:
         self.step = Step()
         self.neighbours: set[str] = set()
         settings = [GatewaySettings(name=name, address=f"{name}:1") for name in NAMES]
-        self.outgoing = OutgoingLinks(settings, SECOND, self.neighbours, self.step)
+        self.outgoing = OutgoingLinks(settings, heartbeat_ns, self.neighbours, self.step)
         self.sessions: dict[LinkId, LinkSession] = {}
+        self.repaired = 0
         self._timers: dict[Redial, int] = {}
         self._dialled: dict[LinkId, Dial] = {}
 
@@ -41,7 +44,7 @@ class _Dialler:
         for redial in [each for each, at in self._timers.items() if at <= self.step.now]:
             del self._timers[redial]
             self.outgoing.on_redial(redial)
-        self.outgoing.audit(self.sessions)
+        self.repaired += self.outgoing.audit(self.sessions.values(), has_slept=False)
         self._execute()
 
     def _execute(self) -> None:
@@ -58,7 +61,8 @@ class _Dialler:
             return
         connection = Connection(link, self.step.now, 1 << 20, 1 << 20, 5.0)
         connection.address = address
-        self.sessions[link] = LinkSession(connection, Credentials(LinkOpened(link)), dialled=True)
+        session = self.sessions[link] = LinkSession(connection, Credentials(LinkOpened(link)), dialled=True)
+        session.greeting = Greeting(LinkOpened(link), Hello(name=NAMES[0], incarnation=Incarnation(1), window=1 << 20))
         self.neighbours.add(name)
 
     def lose(self, name: str) -> None:
@@ -86,7 +90,49 @@ def test_every_link_is_opened_again_whatever_is_remembered_of_it(seed: int) -> N
     open_ones = {session.connection.address: link for link, session in dialler.sessions.items()}
     assert sorted(open_ones) == sorted(f"{name}:1" for name in NAMES)
     assert {address: each.link for address, each in dialler.outgoing.links.items()} == open_ones
-    assert not dialler.outgoing.audit(dialler.sessions)
+    assert not dialler.outgoing.audit(dialler.sessions.values(), has_slept=False)
+
+
+@pytest.mark.parametrize("heartbeat_ns", [SECOND, 10 * MILLISECOND])
+def test_nothing_is_wrong_with_links_that_are_opened_lost_removed_and_asked_for(heartbeat_ns: int) -> None:
+    dialler = _Dialler(heartbeat_ns)
+    outgoing = dialler.outgoing
+    outgoing.begin()
+    for _ in range(5):
+        dialler.second()
+    dialler.lose(NAMES[0])
+    outgoing.request(GatewaySettings(name="west/mill/b1", address="mill:1", is_requested=True))
+    dialler.second()
+    outgoing.withdraw("west/mill/b1")
+    outgoing.remove(f"{NAMES[1]}:1")
+    for _ in range(20):
+        dialler.second()
+    assert dialler.repaired == 0
+    assert not outgoing.requested
+
+
+def test_whoever_has_slept_does_not_take_what_is_due_for_damage() -> None:
+    dialler = _Dialler()
+    dialler.outgoing.begin()
+    dialler.step.now += 60 * SECOND
+    assert dialler.outgoing.audit([], has_slept=True) == 0
+    assert dialler.outgoing.audit([], has_slept=False) == 0
+
+
+def test_a_link_that_is_open_is_known_again_and_not_dialled() -> None:
+    dialler = _Dialler()
+    dialler.outgoing.begin()
+    for _ in range(2):
+        dialler.second()
+    found = dict(dialler.outgoing.links)
+    dialler.outgoing.change(found[f"{NAMES[0]}:1"], GatewaySettings(name=NAMES[0], address=f"{NAMES[0]}:1", cost=7.0))
+    dialler.outgoing.links.clear()
+    dialler.step.end()
+    dialler.outgoing.audit(dialler.sessions.values(), has_slept=False)
+    known = dialler.outgoing.links
+    assert {address: each.link for address, each in known.items()} == {at: each.link for at, each in found.items()}
+    assert known[f"{NAMES[0]}:1"].settings.cost == 7.0
+    assert not [effect for effect in dialler.step.end() if isinstance(effect, Dial)]
 
 
 def _damage(outgoing: OutgoingLinks, draw: Random) -> None:

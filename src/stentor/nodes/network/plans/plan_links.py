@@ -68,7 +68,7 @@ class PlanLinks:
             return
         if change.is_return:
             return
-        self._outgoing.on_brought(change.far)
+        self._outgoing.withdraw(change.far)
         for outgoing in self._dialled(change):  # whoever opens the link remembers what has become of it
             self._remember(change, outgoing)
             if not change.comes and not change.goes:

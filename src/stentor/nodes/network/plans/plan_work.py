@@ -88,8 +88,12 @@ class ScopePlanWork:
         if self._is_by_tree and any(change.is_ordered_cost for change in plan.changes):
             title = self._scope or "the network"
             return f"in {title} events go by the tree, whatever links cost: leave costs as they are"
-        graph = self._graph.edited(self._as_finished) if self.finished else self._graph
-        return plan_refusal(graph, self._level, plan)
+        return plan_refusal(self._finished_graph, self._level, plan)
+
+    @property
+    def _finished_graph(self) -> ConnectivityGraph:
+        """What is known of the network, as finished plans have left it."""
+        return self._graph.edited(self._as_finished) if self.finished else self._graph
 
     def _as_finished(self, presence: Presence) -> Presence:
         """Return what is said of a member, without links that finished plans have removed and some still speak of."""
@@ -209,7 +213,7 @@ class ScopePlanWork:
         return tuple(change for change in self._links.requests(self._level) if change.far not in self._pauses)
 
     def has_nearer_exits(self) -> bool:
-        return self._choices.has_nearer(self._graph.exits, self._level)
+        return self._choices.has_nearer(self._finished_graph.exits, self._level)
 
     def _forget(self) -> None:
         self.topology = None
