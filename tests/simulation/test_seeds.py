@@ -35,6 +35,7 @@ MENDED = (
     ("fabric", 768),  # one that had just begun again refused to remove a member that was added while it was away
     ("fabric", 963),  # what one alone had synced last rotted: no ledger can tell that from what was torn
     ("fabric", 1077),  # who had left here and subscribed again there got what was left of the former registration
+    ("network", 889),  # what waited while a client moved was read as if for those of its subscriptions that were left
     ("plans", 38),  # of two links of a broker to one unit another was used when a plan was finished, not switched
     ("plans", 117),  # a broker waited for what a child had to say that was none, for as long as a plan may take
     ("plans", 162),  # receipts for a reader that moved took another way than events, so it parted too early

@@ -239,9 +239,9 @@ class Client(ClientLink):
     def _subscribed(self) -> int:
         return self.subscriber.digest
 
-    def _on_link_up(self) -> None:
+    def _on_link_up(self, *, has_served: bool) -> None:
         self._confirmations.on_link_up()
-        self._subscriptions.relink()
+        self._subscriptions.relink(has_served=has_served)
         self.subscriber.taken = 0  # on the link before
         self._events_read = 0
 

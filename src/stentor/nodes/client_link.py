@@ -139,8 +139,8 @@ class ClientLink(ABC):
         """The digest of what the client subscribes to."""
 
     @abstractmethod
-    def _on_link_up(self) -> None:
-        """There is a new link, on which nothing was said yet."""
+    def _on_link_up(self, *, has_served: bool) -> None:
+        """There is a new link, on which nothing was said yet, or the other broker has served us for a while."""
 
     @abstractmethod
     def _on_welcome(self, welcome: Welcome) -> None:
@@ -193,7 +193,7 @@ class ClientLink(ABC):
         connection = self._connection = Connection(
             opened.link, now, settings.window, settings.buffer, settings.heartbeat
         )
-        self._on_link_up()
+        self._on_link_up(has_served=False)
         self._greeting = Greeting(opened, settings.hello(self._links))
         connection.outbox.post(self._greeting.first_word())
         self._step.emit(StartTimer(WelcomeTimeout(), now + _GREETING_WITHIN_NS))
@@ -426,7 +426,7 @@ class ClientLink(ABC):
             self._addresses.appendleft(arrival.address)
             self._is_visiting = True
         self._ticked_at = self._step.now
-        self._on_link_up()
+        self._on_link_up(has_served=True)
         self._settle_in(arrival.welcome)
         self._read(arrival.connection, arrival.take_held())
         if self._state is ClientLinkState.SERVED and self._addresses[0] != self.address:  # it was told to go on

@@ -37,9 +37,9 @@ class ClientSubscriptions:
         self._post = post
         self._in_force: dict[SubscriptionId, int] = {}  # digests that a broker has begun to tell
 
-    def relink(self) -> None:
-        """A new link: nothing was said on it."""
-        self._subscriber.relink()
+    def relink(self, *, has_served: bool) -> None:
+        """A new link: the application has not been told of anything on it, even if its broker has served us already."""
+        self._subscriber.relink(has_served=has_served)
         self._in_force = {}
 
     # ---- what the application says

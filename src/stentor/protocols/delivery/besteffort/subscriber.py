@@ -202,11 +202,14 @@ class BestEffortSubscriber:
             del self._by_pattern[subscription.pattern]
             self._groups.remove(subscription.pattern, 0)
 
-    def relink(self) -> None:
-        """A new link: nothing is under way on it. What numbers mean stays true for ever."""
+    def relink(self, *, has_served: bool = False) -> None:
+        """A new link. Nothing is under way on it, unless the broker there has served this client for a while: then that
+        may be for subscriptions which ended meanwhile. What numbers mean stays true for ever.
+        """
         self._forget_routes()
         self._shared.clear()
-        self._former.clear()
+        if not has_served:
+            self._former.clear()
         self._life += 1
         for subscription in self.subscriptions.values():
             subscription.confirmed = False

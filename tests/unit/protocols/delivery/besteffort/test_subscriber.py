@@ -191,6 +191,14 @@ def test_a_new_link_brings_nothing_for_a_former_subscription() -> None:
     assert served(subscriber, ONE)[0].endswith(sent), "the broker filters for us again"
 
 
+def test_a_broker_that_has_served_us_while_we_moved_to_it_may_bring_something_for_a_former_subscription() -> None:
+    subscriber = made((1, "t", "n > 5"), (2, "t", ""))
+    subscriber.remove(TWO)  # the broker that we move to has sent events for it, which are read after the old link
+    subscriber.relink(has_served=True)
+    receive(subscriber, frame("t", 1, [1, 6]))
+    assert bodies(served(subscriber, ONE)[0]) == [b"6"]
+
+
 def test_events_in_flight_for_nobody_are_taken_and_dropped() -> None:
     subscriber = made((1, "t", ""))
     receive(subscriber, frame("t", 1))
