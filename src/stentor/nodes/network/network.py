@@ -146,6 +146,7 @@ class BrokerNetwork:
             self._neighbours,
             self.prospect,
             self.set_cost,
+            self._set_base_cost,
             self.gateways.reprice,
             self.returning,
             owner,

@@ -25,6 +25,7 @@ class PlanLinks:
         neighbours: Neighbours,
         prospect: Callable[[str], tuple[int, float]],
         set_cost: Callable[[OutgoingLink, float], None],
+        set_base_cost: Callable[[str, float], None],
         reprice: Callable[[str, int], None],
         returning: ReturningLinks,
         owner: NetworkOwner,
@@ -36,6 +37,7 @@ class PlanLinks:
         self._neighbours = neighbours
         self._prospect = prospect
         self._set_cost = set_cost
+        self._set_base_cost = set_base_cost
         self._reprice = reprice
         self._returning = returning
         self._owner = owner
@@ -69,10 +71,13 @@ class PlanLinks:
         if change.is_return:
             return
         self._outgoing.withdraw(change.far)
+        other, cost = self._other(change), change.after / _THOUSAND
+        if not change.comes and not change.goes and other in self._peers:
+            self._set_base_cost(other, cost)  # at both ends: nothing moves when one hears that the other has done so
         for outgoing in self._dialled(change):  # whoever opens the link remembers what has become of it
             self._remember(change, outgoing)
             if not change.comes and not change.goes:
-                self._set_cost(outgoing, change.after / _THOUSAND)
+                self._set_cost(outgoing, cost)
         if change.goes:
             self.close_link(change)
 

@@ -170,3 +170,15 @@ def test_the_end_of_an_old_plan_strikes_out_that_one_and_no_other() -> None:
     again = Desk()
     recalled(again, of_plan(AdminTask.RECONFIGURE), of_plan(AdminTask.RECONFIGURE, newer), *made.remembered[-1:])
     assert again.network.colouring.scopes[0].announced.recalled == newer
+
+
+@pytest.mark.req("CO-05", "CO-13")
+def test_a_link_that_a_plan_makes_dearer_is_so_at_the_end_that_does_not_open_it_as_well_when_the_plan_ends() -> None:
+    made = Desk()
+    made.link(OTHER, 500)
+    made.link(HALL, 1000)
+    dearer = TopologyChange(near=OTHER, far=ME, before=500, after=2000)
+    work(made).announce(TopologyPlan(8, (dearer,)))
+    work(made).finish()
+    assert {name: each.cost for name, each in made.network._neighbours.items()} == {OTHER: 2000, HALL: 1000}
+    assert made.network.peers[OTHER].cost.is_intact
