@@ -85,7 +85,8 @@ class OwnMembership:
         others = [peer for peer in heard if not peer.unit and peer.inspected]
         names = [peer.name for peer in others]
         streams = self._log.streams
-        open_ones = (stream for stream in streams.values() if not streams.is_over(stream.id))
+        # What the others have closed they had, and have forgotten: of that they take nothing more.
+        open_ones = (stream for stream in streams.values() if not streams.is_closed(stream.id))
         if (
             self._gossip.sharing.is_awaited
             or not others

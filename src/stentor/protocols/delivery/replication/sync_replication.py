@@ -182,7 +182,8 @@ class SyncReplication:
         nothing = Spans()
         return handed.newest(noted.handed) == handed and all(
             known.get((held.publisher, held.incarnation), nothing).covers(*span)
-            for held in self._table.streams.current(noted.done)
+            for held in noted.done
+            if not self._table.streams.is_closed((held.publisher, held.incarnation))
             for span in ((1, held.floor), *held.spans)
         )
 
