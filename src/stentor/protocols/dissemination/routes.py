@@ -243,7 +243,9 @@ class RouteTable(Generic[D]):
         for number, table in self._tables.items():
             assert number == table.number, "a table of flows under another number"
             for flow, route in table.routes.items():
-                state = self.topics[topic_of_flow(flow)]
+                topic = topic_of_flow(flow)
+                assert topic in self.topics, "a route of a topic that nobody knows"
+                state = self.topics[topic]
                 assert route is self.denied or route is state.route, f"a flow of {state.name} has a route of its own"
                 assert _key(table, flow) in state.remembered, f"{state.name} does not know of a flow"
         self.filed.validate()
