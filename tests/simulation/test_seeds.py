@@ -32,16 +32,19 @@ MENDED = (
     ("fabric", 506),  # a publisher that had moved was taken to be where it was before, in the step that heard of it
     ("fabric", 554),  # an owner asked again faster than two repositories found out what each had registered apart
     ("fabric", 672),  # names were registered once more at one that was cut off, as if they had never been
+    ("fabric", 751),  # the owner asked one that was never told that it manages the topic, and nobody else
     ("fabric", 768),  # one that had just begun again refused to remove a member that was added while it was away
+    ("fabric", 780),  # one that leaves waited for others to take what they had closed while it was away
     ("fabric", 963),  # what one alone had synced last rotted: no ledger can tell that from what was torn
     ("fabric", 1077),  # who had left here and subscribed again there got what was left of the former registration
     ("network", 889),  # what waited while a client moved was read as if for those of its subscriptions that were left
+    ("overlay", 272),  # both ends hid a link that came back and needed it, in turns and without end
     ("plans", 38),  # of two links of a broker to one unit another was used when a plan was finished, not switched
+    ("plans", 103),  # the end of a link that does not open it heard later than the other what a plan had made it cost
     ("plans", 117),  # a broker waited for what a child had to say that was none, for as long as a plan may take
     ("plans", 162),  # receipts for a reader that moved took another way than events, so it parted too early
     ("rebuilding", 83),  # a link that a plan had brought was not opened again by a broker that had been killed
     ("rebuilding", 218),  # two plans that waited together took a broker's last links away, one after the other
-    ("overlay", 272),  # both ends hid a link that came back and needed it, in turns and without end
 )
 
 

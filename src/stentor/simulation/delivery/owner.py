@@ -90,6 +90,9 @@ class SimOwner(SimProcess):
             self.accuse("forged-receipt", f"{receipt.sender} never said {receipt}")
         if receipt.code is Refusal.BUSY or (receipt.code is Refusal.UNKNOWN and "earlier" in receipt.reason):
             return  # that one has a topic of this name which was deleted: another one is asked, or this one again
+        if receipt.code is Refusal.UNKNOWN and "does not manage" in receipt.reason:
+            self.requests[0].ask = tuple(self.believed.principals)  # it was never told that it does, so ask any other
+            return
         request = self.requests.popleft()
         if receipt.code is not None:
             self.refused.append(receipt)
