@@ -43,6 +43,7 @@ MENDED = (
     ("plans", 103),  # the end of a link that does not open it heard later than the other what a plan had made it cost
     ("plans", 117),  # a broker waited for what a child had to say that was none, for as long as a plan may take
     ("plans", 162),  # receipts for a reader that moved took another way than events, so it parted too early
+    ("plans", 175),  # of two links that cost the same after a plan another was used when the plan had ended
     ("rebuilding", 83),  # a link that a plan had brought was not opened again by a broker that had been killed
     ("rebuilding", 218),  # two plans that waited together took a broker's last links away, one after the other
 )

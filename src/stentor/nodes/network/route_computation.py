@@ -101,14 +101,13 @@ class RouteComputation:
         """Return the neighbours by whom events may go on these sides, the best first."""
         plans = self._plans_on(sides)
 
-        def cost(neighbour: Neighbour) -> int:
+        def rank(neighbour: Neighbour) -> tuple[int, str]:
             planned = [topology.own_cost(neighbour.name, side) for topology, side in plans]
-            return next((each for each in planned if each is not None), neighbour.cost)
+            cost = next((each for each in planned if each is not None), neighbour.cost)
+            return cost, neighbour.name  # of two that cost the same it is this one as well when the plan is over
 
-        used = [
-            each for each in self._by_cost() if not any(topology.hides(each.name, side) for topology, side in plans)
-        ]
-        return sorted(used, key=cost)  # as many as cost the same stay in the order of their names
+        used = (each for each in self._gateways.neighbours.values() if each.is_used)
+        return sorted((each for each in used if not any(plan.hides(each.name, side) for plan, side in plans)), key=rank)
 
     def _held(self, current: tuple[int, ...]) -> Iterator[Masks]:
         """Yield whom events wait for that get their colours here below a level: first below 0, which is none."""
@@ -301,11 +300,6 @@ class RouteComputation:
             for unit, number in states[level].numbers.items()
             if mask >> number & 1
         ]
-
-    def _by_cost(self) -> list[Neighbour]:
-        """Return the neighbours over whose links events go, the best first."""
-        standing = [each for each in self._gateways.neighbours.values() if each.is_used]
-        return sorted(standing, key=lambda each: (each.cost, each.name))
 
     def validate(self) -> None:
         for level, state in enumerate(self._relay.states):

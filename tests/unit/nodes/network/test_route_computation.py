@@ -4,6 +4,7 @@ import pytest
 from tests.unit.nodes.network.desk import HALL, ME, Desk
 
 from stentor.machine import SECOND
+from stentor.model.colours.plan import Side, TopologyChange, TopologyPlan
 from stentor.model.messages import NEVER, Presence, ProfileChange
 
 LIBRARY = "north/library"
@@ -37,6 +38,21 @@ def test_of_two_neighbours_in_one_unit_the_cheaper_one_is_next_and_the_other_whe
     assert desk.network.routes.way_towards("north/hall")[0] == "north/hall/b2"
     desk.network.gateways.suspect("north/hall/b2", suspected=True)
     assert desk.states()[1].next_hops == {"north/hall/b1": 1 << 1}
+
+
+@pytest.mark.req("CO-05", "CO-13")
+def test_of_two_links_that_cost_the_same_after_a_plan_the_same_one_is_used_when_it_has_ended() -> None:
+    desk = Desk()
+    desk.link("north/hall/b1", 6000)
+    desk.link("north/hall/b2", 5000)
+    desk.hear("north/hall/b1", "north/hall", 1, "north/library")
+    work = desk.network.colouring._work[1]
+    measured = TopologyChange(near=ME, far="north/hall/b1", before=6000, after=5000, is_measured=True)
+    work.announce(TopologyPlan(8, (measured,)))
+    after = (None, Side.AFTER, None)
+    during = [each.name for each in desk.network.routes._neighbours_on(after)]
+    work.finish()
+    assert during == [each.name for each in desk.network.routes._neighbours_on((None, None, None))]
 
 
 def test_of_two_members_with_one_number_the_first_by_name_has_it_and_people_are_told_once() -> None:
