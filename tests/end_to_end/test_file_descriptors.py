@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.end_to_end.command import PATIENCE, Fabric
+from tests.end_to_end.network import until
 
 from stentor.admin.topics import Registrar
 from stentor.client.fabric import connect
@@ -68,8 +69,8 @@ def test_more_topics_than_files_can_be_open_are_refused_and_nothing_ends(tmp_pat
         assert 0 < len(created) < _TOPICS
         assert asyncio.run(served(running.url(), created[-2:])) == created[-2:]
         assert len(running.nodes()) == 1
-    with up(tmp_path, *limited(_FILES)) as running:
-        assert asyncio.run(served(running.url(), created[-2:])) == created[-2:]
+    with up(tmp_path, *limited(_FILES)) as running:  # the last ones wait until others have fallen asleep
+        until(lambda: asyncio.run(served(running.url(), created[-2:])) == created[-2:], "a topic that waits")
 
 
 @pytest.mark.slow  # the small one is in tests/integration/test_topic_budgets.py
