@@ -159,7 +159,7 @@ class OutgoingLinks:
         strange = [at for at, each in self.links.items() if at not in self._wanted or each.settings.address != at]
         for address in strange:
             del self.links[address]
-        for address in self._wanted.keys() - self.links.keys():
+        for address in sorted(self._wanted.keys() - self.links.keys()):
             self.links[address] = OutgoingLink(self._wanted[address])
         if has_slept:  # whatever was due meanwhile comes now
             for outgoing in self.links.values():
