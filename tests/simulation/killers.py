@@ -40,6 +40,7 @@ _FIRST = {
     "nobody_waits_for_links": 60,
     "routes_are_not_worked_out_anew": 12,
     "one_broken_link_ends_all": 1,
+    "links_are_not_audited": 1,
     "filters_are_not_indexed_anew": 20,
     "digests_are_of_stamps": 23,
     "subscriptions_are_not_filed_again": 18,

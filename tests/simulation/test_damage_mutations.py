@@ -6,6 +6,7 @@ import pytest
 from tests.simulation.killers import find_killer
 
 from stentor.model.errors import Refusal
+from stentor.nodes.broker.link_audit import LinkAudit
 from stentor.nodes.broker.link_session import LinkSession
 from stentor.nodes.broker.link_sessions import LinkSessions
 from stentor.nodes.broker.subscription_lease import SubscriptionLease
@@ -45,12 +46,17 @@ def one_broken_link_ends_all(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(LinkSessions, "refuse", rash)
 
 
+def links_are_not_audited(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(LinkAudit, "run", lambda *_, **__: None)
+
+
 MUTATIONS: list[tuple[Mutate, set[str]]] = [
     (heartbeats_of_clients_are_not_compared, {"lost-write"}),
     (routes_are_not_worked_out_anew, {"lost-write", "invalid-state", "unasked"}),
     (filters_are_not_indexed_anew, {"lost-write", "unasked"}),
     (subscriptions_are_not_filed_again, {"lost-write", "unasked"}),
     (one_broken_link_ends_all, {"collateral"}),
+    (links_are_not_audited, {"lost-write"}),
 ]
 
 

@@ -148,6 +148,8 @@ class LinkSessions:
 
     def forget(self, session: LinkSession, reason: str = "") -> None:
         """Forget a link that is gone: nothing of it is left anywhere."""
+        if session.state is LinkState.CLOSED:  # damage: it was kept under two numbers
+            return
         connection = session.connection
         outbox = connection.outbox
         self.links.pop(connection.link, None)  # damage may have lost it

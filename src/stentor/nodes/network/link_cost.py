@@ -17,6 +17,7 @@ _SLOW_TRIP_NS = 10 * MILLISECOND
 _DOUBTS_MAX = 5
 _SLOW_PEER_STEPS = 2  # by which a link is dearer whose other end does not keep up: as if it were four times as far
 
+LARGEST_COST = 10**12  # as much as brokers can tell each other, in thousandths
 TREE_COST = 1  # of a link of the tree, in thousandths
 # Of any other link in such a scope, at least. A way between members by the tree has fewer links than there are members.
 DETOUR_COST = LARGEST_UNIT * TREE_COST
@@ -30,11 +31,11 @@ def thousandths(cost: float) -> int:
 class MeasuredCost:
     """What one link costs now, in thousandths."""
 
-    __slots__ = ("_doubts", "_seal", "_steps", "base", "trip_ns")
+    __slots__ = ("_doubts", "_steps", "_told", "base", "trip_ns")
 
     def __init__(self, base: int) -> None:
         self.base = base  # if the link is quick
-        self._seal = hash(("base", base))
+        self._told = base  # the same: if they differ, one of them is damaged
         self.trip_ns = 0  # smoothed round trip; 0 before the first
         self._steps = 0  # by how many times the base it costs more now
         self._doubts = 0  # how often in a row another number of steps was measured
@@ -45,14 +46,13 @@ class MeasuredCost:
 
     def set_base(self, base: int) -> int:
         """An operator says what the link costs; return what events are to be routed by at once."""
-        self.base = base
-        self._seal = hash(("base", base))
+        self.base = self._told = base
         return base
 
     @property
     def is_intact(self) -> bool:
         """Whether the link costs what an operator, or its level, says."""
-        return self._seal == hash(("base", self.base))
+        return self._told == self.base
 
     def measure(self, trip_ns: int, *, is_slow: bool) -> bool:
         """Take in a round trip, and whether events wait for the peer. Return whether the link costs something else now:

@@ -29,7 +29,7 @@ from stentor.nodes.broker.link_session import LinkSession
 from stentor.nodes.network.acquaintance import NeighboursTimeout
 from stentor.nodes.network.anti_entropy import AntiEntropy
 from stentor.nodes.network.colouring import Colouring
-from stentor.nodes.network.link_cost import MeasuredCost, TreeLinkCost, thousandths
+from stentor.nodes.network.link_cost import LARGEST_COST, MeasuredCost, TreeLinkCost, thousandths
 from stentor.nodes.network.neighbour_link import NeighbourLink
 from stentor.nodes.network.outgoing_links import OutgoingLink, OutgoingLinks, Redial
 from stentor.nodes.network.owner import NetworkOwner
@@ -55,7 +55,6 @@ from stentor.protocols.overlay.exits import ExitChoices
 from stentor.protocols.overlay.gateways import Gateways
 
 _COST_MAX = 1_000_000  # as much as operators may say
-_LARGEST_COST = 10**12  # as much as can be told, in thousandths
 _PATIENCES = 4  # of a wave: one to be asked for, two of a root that was crowned just now, one for the plan itself
 
 
@@ -354,7 +353,7 @@ class BrokerNetwork:
         for name, peer in list(self.peers.items()):
             silent = now - peer.session.connection.heard
             self.gateways.suspect(name, suspected=silent > self._heartbeat_ns)
-            if not 0 < self._neighbours[name].cost <= _LARGEST_COST:
+            if not 0 < self._neighbours[name].cost <= LARGEST_COST:
                 self.gateways.reprice(name, peer.cost.now)  # damage: any other cost is mended by a plan
             shared = self.context.scopes[peer.hop.level :]
             self._neighbours.say(name, Digest({scope: digests[scope] for scope in shared}, self.access.digest, clients))

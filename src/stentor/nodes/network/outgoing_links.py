@@ -184,8 +184,11 @@ class OutgoingLinks:
         return True
 
     def _clamp(self, outgoing: OutgoingLink) -> bool:
-        """Take out times that cannot be; return whether there were any."""
-        before = outgoing.due_at, outgoing.pause_ns
-        outgoing.due_at = min(outgoing.due_at, self._latest)
-        outgoing.pause_ns = min(max(outgoing.pause_ns, _FIRST_PAUSE_NS), self._pause_max_ns)
-        return before != (outgoing.due_at, outgoing.pause_ns)
+        """Let what is due at a time that cannot be, be due now; return whether there was such a time."""
+        is_due_wrong = outgoing.due_at > self._latest
+        is_pause_wrong = not _FIRST_PAUSE_NS <= outgoing.pause_ns <= self._pause_max_ns
+        if is_due_wrong:
+            outgoing.due_at = self._step.now
+        if is_pause_wrong:
+            outgoing.pause_ns = _FIRST_PAUSE_NS
+        return is_due_wrong or is_pause_wrong

@@ -18,7 +18,7 @@ class Repair(enum.Enum):
     STEP = "made, used and emptied within one step"
     COUNT = "only told to people: nothing depends on it"
     LINK = "both ends tell their totals with each heartbeat, and a link on which they differ, or something raises, ends"
-    SEAL = "a digest of it, made when it was told, is compared with it twice a heartbeat: a link that differs ends"
+    SEAL = "what was told is compared with a copy or digest, 1,000 links twice a heartbeat: a link that differs ends"
     REGISTER = "twice a heartbeat it is held against the links that there are, and those that are configured"
     LEASE = "the digest in the heartbeats of the client, after an audit of its list"
     AUDIT = "in turns, some at a time, it is held against what it follows from, or forgotten and worked out anew"
@@ -60,7 +60,7 @@ _ENTRIES: Final[Mapping[Repair, str]] = {
     Repair.LINK: "Connection FrameBuffer Greeting LinkSession Outbox",
     Repair.SEAL: """
         Connection._seal Connection.address Connection.attempt Connection.incarnation Connection.name
-        Connection.principal Connection.publisher Connection.window FlowTable.number MeasuredCost._seal
+        Connection.principal Connection.publisher Connection.window FlowTable.number MeasuredCost._told
         MeasuredCost.base""",
     Repair.REGISTER: """
         BrokerNetwork DeferredWork Gateways.neighbours LinkSessions NameRegistry OutgoingLink OutgoingLinks""",

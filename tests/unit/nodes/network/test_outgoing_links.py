@@ -163,3 +163,15 @@ def test_a_link_is_not_that_of_its_neighbour_if_something_else_is_kept_of_that_o
     desk.network._neighbours[HALL] = desk.network._neighbours["north/hall/b2"]
     assert not desk.network.knows(hall)
     assert desk.network.knows(other)
+
+
+def test_a_cost_that_is_damaged_is_asked_of_no_plan() -> None:
+    desk = Desk()
+    desk.link(HALL, 1000)
+    neighbour, links = desk.network._neighbours[HALL], desk.network.colouring._work[1]._links
+    neighbour.cost = 1 << 60
+    assert links.requests(1) == ()
+    neighbour.cost, desk.network.peers[HALL].cost.base = 1000, 1 << 60
+    assert links.requests(1) == ()
+    desk.network.peers[HALL].cost.set_base(3000)
+    assert [(each.before, each.after) for each in links.requests(1)] == [(1000, 3000)]

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 
 from stentor.model.colours.plan import TopologyChange, TopologyPlan
 from stentor.model.messages import AdminRequest, AdminTask
+from stentor.nodes.network.link_cost import LARGEST_COST
 from stentor.nodes.network.neighbour_link import NeighbourLink
 from stentor.nodes.network.outgoing_links import OutgoingLink, OutgoingLinks
 from stentor.nodes.network.owner import NetworkOwner
@@ -72,9 +73,10 @@ class PlanLinks:
             return
         self._outgoing.withdraw(change.far)
         other, cost = self._other(change), change.after / _THOUSAND
-        if not change.comes and not change.goes and other in self._peers:
-            self._set_base_cost(other, cost)  # at both ends: nothing moves when one hears that the other has done so
-        for outgoing in self._dialled(change):  # whoever opens the link remembers what has become of it
+        dialled = self._dialled(change)
+        if not dialled and not change.comes and not change.goes and other in self._peers:
+            self._set_base_cost(other, cost)  # now: to hear it from whoever opens the link would be after the plan
+        for outgoing in dialled:  # whoever opens the link remembers what has become of it
             self._remember(change, outgoing)
             if not change.comes and not change.goes:
                 self._set_cost(outgoing, cost)
@@ -102,6 +104,8 @@ class PlanLinks:
             for name, neighbour in sorted(self._neighbours.items())
             if neighbour.level == level
             and neighbour.is_used  # a link that a plan is to bring comes with what it costs then
+            and 0 < neighbour.cost <= LARGEST_COST  # else it is damaged, as the next one may be: heartbeats mend that
+            and self._peers[name].cost.is_intact
             and (cost := self._peers[name].cost.now) != neighbour.cost
         )
 
